@@ -1,8 +1,8 @@
 """A Transformer encoder layer with the attention and feed-forward fusions against without them.
 
-Forward, and a whole training step, at several lengths of the sequence; one device. Both programs
-are checked to give the same numbers. They take turns, and the ratio is the median over the rounds,
-so that a busy machine disturbs both alike. Prints a Markdown table.
+Forward, and a whole training step, at several sequence lengths; one device. Both programs must
+compute the same numbers. They alternate, and the ratio is the median over the rounds, so that a
+busy machine slows both alike. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Step = Callable[[], np.ndarray[Any, Any]]
 
 
 def step_of(length: int, flags: tuple[str, ...], *, training: bool) -> Step:
-    """One run of the layer with these flags, in a program and a scope of its own."""
+    """Return a function that runs the layer once with these flags, in its own program and scope."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
         paddle.seed(0)
@@ -52,14 +52,14 @@ def step_of(length: int, flags: tuple[str, ...], *, training: bool) -> Step:
 
 
 def time_of(step: Step) -> float:
-    """Seconds of one step."""
+    """Measure the seconds of one step."""
     start = time.perf_counter()
     step()
     return time.perf_counter() - start
 
 
 def measure(length: int, *, training: bool) -> dict[str, float]:
-    """The ratio to the program without flags, for each row of FLAGS."""
+    """Measure the ratio to the program without flags, for each row of FLAGS."""
     plain = step_of(length, (), training=training)
     fused = {name: step_of(length, flags, training=training) for name, flags in FLAGS.items()}
     wanted = plain()

@@ -1,9 +1,9 @@
-"""What each stage in front of XLA costs per op, in programs of 1,000 to 100,000 ops.
+"""The cost per op of each stage before XLA, in programs of 1,000 to 100,000 ops.
 
 The programs train: blocks with linear layers, attention, feed-forward, convolution with batch norm,
-and what the clean-ups are for (identities, constants, things computed twice), then gradients and
-an AdamW update of every parameter. A second program is the same forward part, read from the bytes
-of its `.pdmodel` file. Stages that are linear cost the same per op at every size.
+and work for the cleanups (identities, constants, repeated computations), then gradients and an
+AdamW update of every parameter. A second program is the same forward part, read from the bytes of
+its `.pdmodel` file. Linear stages cost the same per op at every size.
 
     python benchmarks/bench_compile_cost.py [--sizes 1000 10000 100000] [--json FILE]
 
@@ -58,7 +58,7 @@ Costs = dict[str, float]
 
 
 def strategy(*flags: str) -> static.BuildStrategy:
-    """A strategy with these flags on."""
+    """Build a strategy with these flags on."""
     made = static.BuildStrategy()
     for flag in flags:
         setattr(made, flag, True)
@@ -69,7 +69,7 @@ def strategy(*flags: str) -> static.BuildStrategy:
 
 
 def block(h: Any, image: Any) -> tuple[Any, Any]:
-    """Some layers on rows `h` [8, 16] and on images [8, 4, 4, 4]."""
+    """Append some layers on rows `h` [8, 16] and on images [8, 4, 4, 4]."""
     h = static.nn.fc(h, 16, activation="relu")
     query, key, value = (static.nn.fc(h, 16, bias_attr=False) for _ in range(3))
     weights = F.softmax(paddle.matmul(query, key, transpose_y=True) * 0.25)
@@ -87,7 +87,7 @@ def block(h: Any, image: Any) -> tuple[Any, Any]:
 
 
 def built(ops: int, *, training: bool) -> tuple[static.Program, str]:
-    """A program of about this many ops in IR, and the name of its result."""
+    """Build a program of about `ops` ops in IR; return it and the name of its result."""
     main = static.Program()
     with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
         h = static.data("x", [8, 16])
@@ -111,7 +111,7 @@ class Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time what is done inside."""
+        """Time the block."""
         gc.collect()
         start = time.process_time()
         yield
@@ -119,7 +119,7 @@ class Clock:
 
 
 def stages(load: Callable[[], static.Program], fetch: str, clock: Clock) -> tuple[int, Report]:
-    """Every stage once; the ops of the module, and what the passes say."""
+    """Run every stage once; return the number of ops in the module and the report of the passes."""
     with clock.stage("read the program"):
         program = load()
     with clock.stage("program to module"):
@@ -144,14 +144,14 @@ def stages(load: Callable[[], static.Program], fetch: str, clock: Clock) -> tupl
 
 
 def saved(program: static.Program, fetch: str) -> bytes:
-    """The bytes of the program's `.pdmodel` file."""
+    """Serialize the program as its `.pdmodel` file."""
     block = program.global_block()
     feeds = [block.var(name) for name in ("x", "image")]
     return static.serialize_program(feeds, [block.var(fetch)], program=program)
 
 
 def measure(size: int, *, training: bool, runs: int) -> tuple[int, Costs, Report]:
-    """Ops, median microseconds per op by stage, and the report of the last run."""
+    """Measure a program: its ops, median microseconds per op by stage, and the last report."""
     start = time.process_time()
     program, fetch = built(size, training=training)
     build = time.process_time() - start
@@ -176,7 +176,7 @@ def measure(size: int, *, training: bool, runs: int) -> tuple[int, Costs, Report
 
 
 def table(rows: list[tuple[int, Costs]]) -> str:
-    """Microseconds per op; the last column is the largest program's against the smallest's."""
+    """Tabulate microseconds per op; the last column divides the largest program by the smallest."""
     names = list(rows[0][1])
     lines = ["| stage | " + " | ".join(f"{ops:,} ops" for ops, _ in rows) + " | growth |"]
     lines.append("|---|" + "---|" * (len(rows) + 1))
@@ -188,7 +188,7 @@ def table(rows: list[tuple[int, Costs]]) -> str:
 
 
 def slowest(report: Report, ops: int) -> str:
-    """The passes by time, in microseconds per op; fusions share one sweep and its time."""
+    """List the passes by time, in microseconds per op; fusions share one sweep and its time."""
     spent: dict[str, float] = {}
     for ran in report.ran:
         update = ran.pass_name in ("fuse-adamw", "fuse-all-optimizer-ops")

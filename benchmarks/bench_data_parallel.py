@@ -2,10 +2,10 @@
 
     python benchmarks/bench_data_parallel.py [--rounds 15] [--models fc mlp resnet18] [--buckets]
 
-Variants take turns in one process, so that a busy machine slows all of them alike; the medians and
-their ratio to hand-written `jax.pmap` and `jax.shard_map` are printed. `--buckets` measures one sum
-over the devices for several gradients against one for each, by size: where JOIN_BYTES in
-graphopt/passes/parallel/joining.py comes from.
+Variants alternate in one process, so that a busy machine slows all of them alike; it prints the
+medians and their ratio to hand-written `jax.pmap` and `jax.shard_map`. `--buckets` measures one sum
+over the devices for several gradients against one for each, by size: the source of JOIN_BYTES in
+graphopt/passes/parallel/joining.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Conv:
 
 
 def resnet18_layers() -> list[tuple[Conv, Conv, Conv | None]]:
-    """The blocks of ResNet-18 for small pictures: two convolutions and a short cut each."""
+    """List the blocks of ResNet-18 for small images: two convolutions and a shortcut each."""
     blocks: list[tuple[Conv, Conv, Conv | None]] = []
     inner = 64
     for stage, width in enumerate([64, 128, 256, 512]):
@@ -65,7 +65,7 @@ def resnet18_layers() -> list[tuple[Conv, Conv, Conv | None]]:
 
 
 def paddle_resnet(x: Any) -> Any:
-    """Logits of ResNet-18."""
+    """Build ResNet-18, and return its logits."""
 
     def layer(x: Any, conv: Conv, act: str | None) -> Any:
         out = static.nn.conv2d(
@@ -120,7 +120,7 @@ def resnet_weights(random: np.random.Generator) -> dict[str, Array]:
 
 
 def layers(sizes: list[int]) -> tuple[Callable[[Any], Any], Callable[..., Any], Callable[..., Any]]:
-    """Fully connected layers of these sizes: in Paddle, in JAX, and their weights."""
+    """Define fully connected layers of these sizes: in Paddle, in JAX, and their weights."""
 
     def build(x: Any) -> Any:
         for number, size in enumerate(sizes[1:]):
@@ -155,7 +155,7 @@ MODELS: dict[str, tuple[tuple[int, ...], int, Any]] = {
 
 
 def hand_written(name: str, kind: str) -> Callable[[Array], Any]:
-    """A training step with momentum in `jax.pmap` or `jax.shard_map`; state replicated."""
+    """Build a training step with momentum in `jax.pmap` or `jax.shard_map`; state is replicated."""
     _, _, (_, apply, weights_of) = MODELS[name]
     initial = weights_of(np.random.default_rng(0))
     weights = {key: np.asarray(value, np.float32) for key, value in initial.items()}
@@ -202,7 +202,7 @@ def hand_written(name: str, kind: str) -> Callable[[Array], Any]:
 
 
 def program(name: str, **flags: Any) -> tuple[Callable[[Array], Any], static.Scope]:
-    """The same step as a data-parallel program."""
+    """Build the same step as a data-parallel program; return it and its scope."""
     shape, _, (build, _, _) = MODELS[name]
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
@@ -224,13 +224,13 @@ def program(name: str, **flags: Any) -> tuple[Callable[[Array], Any], static.Sco
 
 
 def bytes_per_device(scope: static.Scope) -> int:
-    """Bytes of state on the first device."""
+    """Count the bytes of state on the first device."""
     values = [slot.value for slot in scope._slots.values() if hasattr(slot.value, "sharding")]
     return sum(value.addressable_shards[0].data.nbytes for value in values)
 
 
 def medians(steps: dict[str, Callable[[], Any]], rounds: int, inner: int) -> dict[str, float]:
-    """Milliseconds of each step, taken in turns."""
+    """Measure the median milliseconds of each step; the steps alternate."""
     for step in steps.values():
         step()
         step()
@@ -273,7 +273,7 @@ def compare(name: str, rounds: int) -> None:
 
 
 def buckets(rounds: int) -> None:
-    """One sum for sixteen values against a sum for each, by size."""
+    """Compare one sum for sixteen values with a sum for each, by size."""
     mesh = Mesh(np.array(jax.devices()), ("dp",), axis_types=(AxisType.Auto,))
     for kilobytes in (1, 4, 16, 32, 64, 128, 512):
         count = kilobytes * 256
@@ -304,7 +304,7 @@ def buckets(rounds: int) -> None:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the measurements that the command line selects."""
     paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # steps stay as they are measured
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)

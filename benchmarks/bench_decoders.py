@@ -1,11 +1,11 @@
-"""Decoders that are fed their caches, beside JAX written by hand with caches of a fixed size.
+"""Decoders that are fed their caches, compared with JAX written by hand with fixed-size caches.
 
     python benchmarks/bench_decoders.py [--only gpt,beams] [--layers 4] [--width 256] [--steps 100]
 
-The scripts are as for Paddle: caches that are joined with `concat`, fed as they were fetched. The
-function in JAX writes into donated caches at a position, with a mask. Both take turns with each
-step and compute the same tokens; a ratio is the median of those of the steps. graphopt runs the
-full form. `as NumPy` fetches the caches as arrays of NumPy.
+The scripts are written for Paddle: they extend caches with `concat`, and feed them as fetched. The
+function in JAX writes into donated caches at a position, with a mask. Both alternate at each step
+and compute the same tokens; a ratio is the median over the steps. graphopt runs the full form. `as
+NumPy` fetches the caches as NumPy arrays.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class DecoderCase:
     # -- both --------------------------------------------------------------------------------------
 
     def run(self, steps: int, as_numpy: bool) -> tuple[list[float], list[float]]:
-        """Seconds of both for each step; AssertionError where they compute other numbers."""
+        """Measure the seconds of both for each step; AssertionError if their numbers differ."""
         generator = np.random.default_rng(0)
         size = self.width // HEADS
 
@@ -196,7 +196,7 @@ class DecoderCase:
 
 
 def measured(decoder: DecoderCase, steps: int, *, as_numpy: bool) -> str:
-    """A row of the table: milliseconds of both, and the ratio."""
+    """Measure a row of the table: milliseconds of both, and the ratio."""
     decoder.run(6, as_numpy)  # compiles
     ours, theirs = (each[4:] for each in decoder.run(steps, as_numpy))
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))

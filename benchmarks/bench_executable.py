@@ -1,13 +1,13 @@
-"""From a program to an executable: what we add to XLA's compile time.
+"""From a program to an executable: the time that graphopt adds to XLA's compile time.
 
-ResNet-50 in inference and training and a 12-layer Transformer in training are parsed, optimised
+ResNet-50 in inference and training and a 12-layer Transformer in training are parsed, optimized
 with every fusion on, traced by JAX, lowered to StableHLO and compiled by XLA at its default
-optimisation level. Nothing is run, so small machines do. Prints a Markdown table.
+optimization level. Nothing runs, so small machines suffice. Prints a Markdown table.
 
     python benchmarks/bench_executable.py [--runs 3] [--only resnet50]
 
-Our share is parse and passes against XLA's compile time, all in CPU seconds of the process; XLA
-compiles on several threads, so its share of the time that one waits is smaller.
+Our share is parse and passes against XLA's compile time, all in CPU seconds of the process. XLA
+compiles on several threads, so its share of the wall time is smaller.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STAGES = ("front end", "parse", "passes", "trace", "lower", "XLA compile")
 
 
 def resnet50(classes: int = 1000) -> Any:
-    """The logits of two images."""
+    """Build ResNet-50; return the logits of two images."""
     h = _conv(static.data("image", [2, 3, 224, 224]), 64, 7, stride=2)
     h = F.max_pool2d(h, kernel_size=3, stride=2, padding=1)
     for stage, blocks in enumerate((3, 4, 6, 3)):
@@ -66,7 +66,7 @@ def _conv(x: Any, width: int, size: int, *, stride: int = 1, act: str | None = "
 
 
 def transformer(layers: int = 12, width: int = 256, heads: int = 4, words: int = 1000) -> Any:
-    """The logits of two sentences of 64 words."""
+    """Build a Transformer; return the logits of two sentences of 64 words."""
     h = static.nn.embedding(static.data("ids", [2, 64], "int64"), [words, width])
     for _ in range(layers):
         layer = paddle.nn.TransformerEncoderLayer(width, heads, 4 * width, activation="gelu")
@@ -75,7 +75,7 @@ def transformer(layers: int = 12, width: int = 256, heads: int = 4, words: int =
 
 
 def training(logits: Any, optimizer: Any) -> Any:
-    """The loss of these logits, minimised."""
+    """Minimize the loss of these logits, and return the loss."""
     label = static.data("label", [*logits.shape[:-1], 1], "int64")
     loss = paddle.mean(F.cross_entropy(logits, label))
     optimizer.minimize(loss)
@@ -93,7 +93,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def prepared(build: Callable[[], Any], *, test: bool) -> tuple[static.Program, str]:
-    """The program of a model and the name of what it computes."""
+    """Build the program of a model; return it and the name of its result."""
     main = static.Program()
     with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
         name = build().name
@@ -101,12 +101,12 @@ def prepared(build: Callable[[], Any], *, test: bool) -> tuple[static.Program, s
 
 
 def stand_in(port: Port) -> Any:
-    """What JAX has to know of an argument to trace with it."""
+    """Return the shape and dtype of an argument, with which JAX traces."""
     return jax.ShapeDtypeStruct(shape_of(port.type), dtype_of(port.type).numpy)
 
 
 def once(build: Callable[[], Any], *, test: bool) -> tuple[dict[str, tuple[float, float]], int]:
-    """CPU and wall seconds of each stage, and the ops that reach the lowering."""
+    """Measure CPU and wall seconds of each stage, and count the ops that reach the lowering."""
     seconds: dict[str, tuple[float, float]] = {}
 
     def timed(stage: str, work: Callable[[], Any]) -> Any:

@@ -3,7 +3,7 @@
     python benchmarks/bench_groups.py [--rounds 16] [--only resnet18]
 
 For each model and flag: temporary bytes and bytes that XLA's ops read and write, by XLA's own
-analyses, and times of a step. The three programs take turns, in the opposite order every other
+analyses, and times of a step. The three programs alternate, in the opposite order every other
 round; a ratio is the median of the ratios to the loose ops within each round, for wall time and for
 processor time of the whole process. Prints a Markdown table.
 """
@@ -39,17 +39,17 @@ FUSIONS = ("fuse_bn_act_ops", "fuse_bn_add_act_ops")
 
 
 def resnet18() -> Any:
-    """The logits of 8 pictures of 128 x 128."""
+    """Build ResNet-18; return the logits of 8 images of 128 x 128."""
     return paddle.vision.models.resnet18(num_classes=CLASSES)(static.data("x", [8, 3, 128, 128]))
 
 
 def mobilenet() -> Any:
-    """The logits of 8 pictures of 96 x 96."""
+    """Build MobileNetV2; return the logits of 8 images of 96 x 96."""
     return paddle.vision.models.mobilenet_v2(num_classes=CLASSES)(static.data("x", [8, 3, 96, 96]))
 
 
 def transformer() -> Any:
-    """The logits of the words of 8 sequences of 128, by four layers of 256."""
+    """Build four encoder layers of width 256; return the logits of 8 sequences of 128 words."""
     h: Any = static.data("x", [8, 128, 256])
     for _ in range(4):
         h = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, activation="gelu")(h)
@@ -57,7 +57,7 @@ def transformer() -> Any:
 
 
 def mixer() -> Any:
-    """The logits of 16 sequences of 64 tokens, by six layers of 128."""
+    """Build six mixer layers of width 128; return the logits of 16 sequences of 64 tokens."""
     h: Any = static.data("x", [16, 64, 128])
     for _ in range(6):
         across = paddle.transpose(nn.LayerNorm(128)(h), [0, 2, 1])
@@ -76,7 +76,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 class Training:
-    """A model under one setting: a step of it, and what XLA says of the compiled step."""
+    """A model under one setting: its step, and XLA's analyses of the compiled step."""
 
     def __init__(self, build: Callable[[], Any], setting: str) -> None:
         main, startup = static.Program(), static.Program()
@@ -101,17 +101,17 @@ class Training:
         self.exe.run(startup, scope=self.scope)
 
     def step(self) -> float:
-        """The loss of one step."""
+        """Run one step, and return its loss."""
         fetched: Any = self.exe.run(self.program, self.feed, [self.loss], scope=self.scope)
         return float(fetched[0])
 
     def losses(self) -> list[float]:
-        """The first three, with the same draws for each setting."""
+        """Run three steps, with the same random draws for each setting; return their losses."""
         paddle.seed(SEED)
         return [self.step() for _ in range(3)]
 
     def analysed(self) -> tuple[int, float]:
-        """Temporary bytes, and bytes that the ops of the step read and write."""
+        """Count temporary bytes, and bytes that the ops of the step read and write."""
         compiled = compile_program(self.compilation)
         plan = compiled.plan
         groups = (plan.updated, (*plan.read_only, *plan.prepared), plan.feeds)
@@ -133,7 +133,7 @@ class Seconds(NamedTuple):
 
 
 def seconds(step: Callable[[], float]) -> Seconds:
-    """The time of one step."""
+    """Measure the time of one step."""
     wall, processor = time.perf_counter(), time.process_time()
     step()
     return Seconds(time.perf_counter() - wall, time.process_time() - processor)
@@ -162,7 +162,7 @@ def measure(name: str, rounds: int) -> None:
 
 
 def ratio(values: list[float]) -> str:
-    """The median and the quartiles."""
+    """Format the median and the quartiles."""
     low, middle, high = statistics.quantiles(values, n=4)
     return f"{middle:.3f} [{low:.3f}-{high:.3f}]"
 

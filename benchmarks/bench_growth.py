@@ -1,4 +1,4 @@
-"""How the time of each stage in front of XLA grows with a program, by the shape of the program.
+"""The growth of each stage's time before XLA with the size of a program, by its shape.
 
 Programs of 1,000 to 64,000 ops of several shapes go through the front end, the parser, the
 verifier, the printers, each pass, explain, and tracing and lowering by JAX. Where a stage takes
@@ -6,10 +6,9 @@ time proportional to the ops ** exponent, the table has the exponent: 1 is linea
 
     python benchmarks/bench_growth.py [--sizes 1000 4000] [--shapes chain] [--lowered 16000]
 
-Times are CPU time of this process, the least of several runs; the exponent is that between the
-largest size and one that is a fourth of it or less. Prints a Markdown table, and with
-`--most 1.15` exits with 1 when an exponent is above. Stages of less than 20 ms at the largest size
-have none.
+Times are CPU time of this process, the least of several runs; the exponent is between the largest
+size and one of a fourth of it or less. Prints a Markdown table, and with `--most 1.15` exits with 1
+when an exponent is above. Stages of less than 20 ms at the largest size have none.
 """
 
 from __future__ import annotations
@@ -70,14 +69,14 @@ Variables = list[Any]
 
 
 def chain(x: Any, ops: int) -> Variables:
-    """One op after the other, all alike, without parameters."""
+    """Build a chain of equal ops, without parameters."""
     for _ in range(ops):
         x = x + 1.5
     return [x]
 
 
 def mixed_chain(x: Any, ops: int) -> Variables:
-    """One op after the other, of four kinds, and each result is read again by the op after next."""
+    """Build a chain of four kinds of ops; the op after next reads each result again."""
     before = x
     for number in range(ops):
         made = (
@@ -90,13 +89,13 @@ def mixed_chain(x: Any, ops: int) -> Variables:
 
 
 def fan_out(x: Any, ops: int) -> Variables:
-    """One value that half of the ops read, and a sum of them all."""
+    """Build a value with users in half of the ops, and a sum of their results."""
     parts = [paddle.scale(paddle.tanh(x), float(number)) for number in range(ops // 2)]
     return [paddle.add_n(parts)]
 
 
 def fetches(x: Any, ops: int) -> Variables:
-    """A chain of which every fourth value is fetched."""
+    """Build a chain in which every fourth value is fetched."""
     kept: Variables = []
     for number in range(ops):
         x = paddle.tanh(x)
@@ -105,7 +104,7 @@ def fetches(x: Any, ops: int) -> Variables:
 
 
 def parameters(x: Any, ops: int) -> Variables:
-    """Layers of different widths, with their derivative and an update of each parameter."""
+    """Build layers of different widths, with their derivative and an update of each parameter."""
     total = paddle.mean(x)
     for number in range(ops // 9):
         made = static.nn.fc(x, 3 + number % 5)
@@ -115,7 +114,7 @@ def parameters(x: Any, ops: int) -> Variables:
 
 
 def layers(x: Any, ops: int) -> Variables:
-    """The same layer again and again, with its derivative and updates."""
+    """Repeat the same layer, and append its derivative and updates."""
     for _ in range(ops // 12):
         x = paddle.add(x, paddle.tanh(static.nn.fc(static.nn.layer_norm(x), 8)))
     total = paddle.mean(x)
@@ -124,7 +123,7 @@ def layers(x: Any, ops: int) -> Variables:
 
 
 def large_layers(x: Any, ops: int) -> Variables:
-    """Fourteen layers, each as long as the program allows, from which two values go on."""
+    """Build fourteen layers, each as long as the program allows, with two values between layers."""
     other = x
     for _ in range(14):
         x = static.nn.fc(x, 8)
@@ -134,7 +133,7 @@ def large_layers(x: Any, ops: int) -> Variables:
 
 
 def branches(x: Any, ops: int) -> Variables:
-    """Branches in branches in branches, one after the other."""
+    """Build conditionals nested five deep, one after the other."""
     flag = paddle.mean(x) > 0.5
 
     def nested(value: Any, depth: int) -> Any:
@@ -161,7 +160,7 @@ SHAPES: dict[str, Callable[[Any, int], Variables]] = {
 
 
 def built(shape: str, ops: int) -> tuple[static.Program, tuple[str, ...]]:
-    """A program of about this many ops in IR, and the names of what is fetched."""
+    """Build a program of about `ops` ops in IR; return it and the names of its fetches."""
     main = static.Program()
     with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
         found = SHAPES[shape](static.data("x", [4, 8]), ops)
@@ -180,7 +179,7 @@ class Clock(Instrumentation):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Time what is done inside."""
+        """Time the block."""
         gc.collect()
         gc.disable()
         start = time.process_time()
@@ -189,18 +188,18 @@ class Clock(Instrumentation):
         gc.enable()
 
     def before(self, names: Sequence[str], module: ModuleOp) -> None:
-        """A step of passes begins."""
+        """Record the start of a step of passes."""
         self._start = time.process_time()
 
     def after(self, names: Sequence[str], module: ModuleOp) -> None:
-        """It has ended."""
+        """Add the time of a step of passes that ends."""
         name = names[0] if len(names) == 1 else "sweep of the fusions"
         spent = time.process_time() - self._start
         self.seconds[f"pass {name}"] = self.seconds.get(f"pass {name}", 0.0) + spent
 
 
 def stages(shape: str, size: int, *, lowered: bool) -> tuple[int, dict[str, float]]:
-    """The ops of a program, and the seconds of each stage, once."""
+    """Run each stage once; return the ops of the program, and the seconds by stage."""
     clock = Clock()
     with clock.stage("front end"):
         program, fetched = built(shape, size)
@@ -243,7 +242,7 @@ def stages(shape: str, size: int, *, lowered: bool) -> tuple[int, dict[str, floa
 
 
 def _traced(module: ModuleOp) -> Any:
-    """The step of a module, traced by JAX."""
+    """Trace the step of a module by JAX."""
     plan = Plan.of(module)
 
     def types(ports: Any) -> Any:
@@ -256,7 +255,7 @@ def _traced(module: ModuleOp) -> Any:
 
 
 def measure(shape: str, size: int, runs: int, *, lowered: bool) -> tuple[int, dict[str, float]]:
-    """The ops of a program, and the least seconds of each stage in several runs."""
+    """Measure the ops of a program, and the least seconds of each stage in several runs."""
     ops, least = stages(shape, size, lowered=lowered)
     for _ in range(runs - 1):
         for name, seconds in stages(shape, size, lowered=lowered)[1].items():
@@ -265,7 +264,7 @@ def measure(shape: str, size: int, runs: int, *, lowered: bool) -> tuple[int, di
 
 
 def exponent(found: Sequence[tuple[int, float]]) -> float | None:
-    """The power of the ops with which a time grows, at the end; None for short times."""
+    """Estimate the exponent with which a time grows at the largest sizes; None for short times."""
     if len(found) < 2 or found[-1][1] < SHORTEST:
         return None
     (few, short), (many, long) = found[-2], found[-1]
@@ -273,7 +272,7 @@ def exponent(found: Sequence[tuple[int, float]]) -> float | None:
 
 
 def table(rows: Sequence[tuple[int, dict[str, float]]]) -> tuple[str, dict[str, float]]:
-    """Milliseconds by stage and size with the exponents, as Markdown, and the exponents."""
+    """Tabulate milliseconds by stage and size with the exponents; return Markdown and exponents."""
     lines = ["| stage | " + " | ".join(f"{ops:,} ops" for ops, _ in rows) + " | exponent |"]
     lines.append("|---|" + "---|" * (len(rows) + 1))
     powers: dict[str, float] = {}
@@ -289,7 +288,7 @@ def table(rows: Sequence[tuple[int, dict[str, float]]]) -> tuple[str, dict[str, 
 
 
 def main() -> int:
-    """Measure all shapes; 1 when a stage grows faster than it may."""
+    """Measure all shapes; return 1 when a stage grows faster than allowed."""
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options.add_argument("--shapes", nargs="+", choices=tuple(SHAPES), default=tuple(SHAPES))

@@ -1,9 +1,9 @@
-"""What the look at fed ids costs a training step: an embedding, a layer and SGD, with and without.
+"""The cost of the check of fed ids in a training step: an embedding, a layer and SGD.
 
     python benchmarks/bench_ids.py [--rounds 15]
 
-The two take turns, in the opposite order every other round; a ratio is the median of the ratios
-within each round. Times are processor time of the whole process.
+Steps with and without the check alternate, in the opposite order every other round; a ratio is the
+median of the ratios within each round. Times are processor time of the whole process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZES = ((32, 1, 1000, 16), (32, 128, 30_000, 64), (256, 128, 30_000, 64))
 
 
 def step_of(rows: int, words: int, table: int, width: int) -> Callable[[], None]:
-    """One training step on the same batch."""
+    """Build a training step that always feeds the same batch."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         ids = static.data("ids", [None, words], "int64")
@@ -48,7 +48,7 @@ def step_of(rows: int, words: int, table: int, width: int) -> Callable[[], None]
 
 
 def seconds(step: Callable[[], None], runs: int, *, checked: bool) -> float:
-    """Processor time of one step."""
+    """Measure the processor time of one step."""
     paddle.set_flags({IDS: checked})
     start = time.process_time()
     for _ in range(runs):
@@ -57,7 +57,7 @@ def seconds(step: Callable[[], None], runs: int, *, checked: bool) -> float:
 
 
 def measure(step: Callable[[], None], rounds: int, runs: int) -> tuple[float, float]:
-    """Seconds of a step without the check, and the median ratio of one with it."""
+    """Measure seconds of a step without the check, and the median ratio of a step with it."""
     plain: list[float] = []
     ratios: list[float] = []
     for number in range(rounds):

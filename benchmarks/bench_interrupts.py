@@ -1,10 +1,10 @@
-"""Interrupts that wait while a step stores its state: what that costs a step.
+"""The cost of deferring interrupts while a step stores its state.
 
     python benchmarks/bench_interrupts.py [--rounds 60] [--steps 300]
 
-The step of a net of two small layers is run as it is, and by a function that does the same without
-holding back signals and without the scope's lock. Both take turns in one process; printed are the
-medians of the CPU time of a step and of the ratios within each round.
+The step of a net of two small layers runs unchanged, and by a function that does the same without
+deferring signals and without the scope's lock. Both alternate in one process; it prints the medians
+of the CPU time of a step and of the ratios within each round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphopt.runtime.steps.run_hook import watcher
 
 
 def unguarded(self: Executable, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
-    """`Executable.__call__` of a function that takes buffers, without what guards it."""
+    """Run `Executable.__call__` of a function on buffers, without its guards."""
     ordered = tuple([feeds[name] for name in self.fed])
     self.make_ready(feeds, scope)
     function, state = self.function, self.state
@@ -44,7 +44,7 @@ def unguarded(self: Executable, feeds: Mapping[str, Any], scope: Scope) -> tuple
 
 
 def step(width: int) -> Any:
-    """A training step, as a function that runs it."""
+    """Build a training step, and return a function that runs it."""
     x = static.data("x", [None, 4], "float32")
     loss = paddle.mean(static.nn.fc(static.nn.fc(x, width), 1))
     paddle.optimizer.Adam(0.001).minimize(loss)

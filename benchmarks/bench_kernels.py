@@ -2,7 +2,7 @@
 
     python benchmarks/bench_kernels.py [--rounds 15] [--only transformer]
 
-The forms are tried first, in a child process. The two programs then take turns, in the opposite
+The forms are tried first, in a child process. The two programs then alternate, in the opposite
 order every other round; a ratio is the median of the ratios within each round, with its quartiles,
 for processor time of the whole process and for wall time. `taskset -c 0` makes it one core.
 """
@@ -26,14 +26,14 @@ SEED = 5
 
 
 def layer(draw: np.random.Generator) -> tuple[Any, Mapping[str, Any]]:
-    """Two layers of 512 over 1024 rows."""
+    """Build two linear layers over 1024 rows of 256; return the output and the feed."""
     x = static.data("x", [1024, 256], "float32")
     hidden = static.nn.fc(x, 1024, activation="relu")
     return static.nn.fc(hidden, 256), {"x": draw.normal(size=(1024, 256)).astype("float32")}
 
 
 def transformer(draw: np.random.Generator) -> tuple[Any, Mapping[str, Any]]:
-    """Two encoder layers of width 256 over 8 sequences of 128 words."""
+    """Build two encoder layers of width 256 over 8 sequences of 128 words."""
     x = static.data("x", [8, 128, 256], "float32")
     out: Any = x
     for _ in range(2):
@@ -42,7 +42,7 @@ def transformer(draw: np.random.Generator) -> tuple[Any, Mapping[str, Any]]:
 
 
 def convolutions(draw: np.random.Generator) -> tuple[Any, Mapping[str, Any]]:
-    """Three convolutions of 3 x 3 over 8 images of 56 x 56 and 28 x 28."""
+    """Build three 3 x 3 convolutions over 8 images of 56 x 56 and 28 x 28."""
     x = static.data("x", [8, 64, 56, 56], "float32")
     out: Any = paddle.nn.functional.relu(paddle.nn.Conv2D(64, 64, 3, padding=1)(x))
     out = paddle.nn.functional.relu(paddle.nn.Conv2D(64, 128, 3, stride=2, padding=1)(out))
@@ -54,7 +54,7 @@ NETWORKS = {made.__name__: made for made in (layer, transformer, convolutions)}
 
 
 def step_of(network: str, setting: str) -> Callable[[], float]:
-    """One training step of a program that is compiled under a setting of the flag."""
+    """Build a training step of a program that is compiled under a setting of the flag."""
     paddle.set_flags({KERNELS: setting})
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
@@ -80,7 +80,7 @@ def step_of(network: str, setting: str) -> Callable[[], float]:
 
 
 def seconds(step: Callable[[], float], runs: int) -> tuple[float, float]:
-    """Processor time and wall time of one step."""
+    """Measure processor time and wall time of one step."""
     processor, wall = time.process_time(), time.perf_counter()
     for _ in range(runs):
         step()

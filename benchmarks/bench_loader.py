@@ -1,4 +1,4 @@
-"""Feeding by paddle.io.DataLoader against a list of arrays that are there before the first step.
+"""Feeding by paddle.io.DataLoader against a list of arrays made before the first step.
 
     python benchmarks/bench_loader.py [--steps 40] [--rounds 5]
 
@@ -22,7 +22,7 @@ BATCH, WIDTH = 64, 256
 
 
 class Rows(io.Dataset):
-    """Rows of random numbers and their sums, made when they are asked for."""
+    """Rows of random numbers and their sums, made on access."""
 
     def __init__(self, count: int) -> None:
         self.rows = np.random.RandomState(0).rand(count, WIDTH).astype("float32")
@@ -35,7 +35,7 @@ class Rows(io.Dataset):
 
 
 def main(steps: int, rounds: int) -> dict[str, float]:
-    """Seconds for each way of feeding; each step computes, and its loss is fetched."""
+    """Measure each way of feeding, in seconds; each step computes, and its loss is fetched."""
     paddle.enable_static()
     data = Rows(steps * BATCH)
     x, y = static.data("x", [None, WIDTH]), static.data("y", [None, 1])

@@ -1,11 +1,11 @@
-"""Single operators on the CPU beside Paddle's, with and without their derivatives.
+"""Single operators on the CPU compared with Paddle's, with and without their derivatives.
 
     python benchmarks/bench_operators.py --paddle PYTHON [--only sort,conv] [--rounds 3]
 
-PYTHON is that of an environment with paddlepaddle 2.6.2, whose static programs have all layers.
-Both engines stay and take turns with each operator, so that a busy machine is as busy for both; a
-ratio is the median of those of the rounds. graphopt runs the full form. The table has the slowest
-beside Paddle first.
+PYTHON is the interpreter of an environment with paddlepaddle 2.6.2, whose static programs have all
+layers. Both engines keep running and alternate at each operator, so that a busy machine is as busy
+for both; a ratio is the median over the rounds. graphopt runs the full form. The table lists the
+highest ratios to Paddle first.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Engine:
         raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
 
     def seconds(self, name: str, with_derivatives: bool, least: float) -> float | str:
-        """The median of the runs for so many seconds, or why there is none."""
+        """Measure the median over runs of `least` seconds; return the reason for a failure."""
         assert self._process.stdin is not None
         print(json.dumps([name, with_derivatives, least]), file=self._process.stdin, flush=True)
         return self._answer()
@@ -68,7 +68,7 @@ class Engine:
 def measure(
     engines: tuple[Engine, Engine], name: str, with_derivatives: bool, rounds: int
 ) -> Row | str:
-    """The times of one operator, or why there are none."""
+    """Measure one operator, or return the reason for a failure."""
     shown = f"{name}, derivatives" if with_derivatives else name
     turns: list[tuple[float, float]] = []
     for number in range(rounds + 1):
@@ -86,7 +86,7 @@ def measure(
 
 
 def report(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:
-    """The lines of the table, the slowest beside Paddle first."""
+    """Format the table, the highest ratios to Paddle first."""
     lines = ["| operator | graphopt, ms | Paddle, ms | ratio |", "|---|---|---|---|"]
     for row in sorted(rows, key=lambda row: -row.ratio):
         lines.append(f"| {row.name} | {row.ours:.2f} | {row.theirs:.2f} | {row.ratio:.2f} |")

@@ -1,9 +1,9 @@
-"""What a device holds and sends with parameters in parts, on 8 simulated CPU devices.
+"""The memory and traffic of a device with sharded parameters, on 8 simulated CPU devices.
 
     python benchmarks/bench_parameters_in_parts.py
     python benchmarks/bench_parameters_in_parts.py recommender
 
-For each program, or those whose names contain a word: the bytes of a device that `explain` says,
+For each program, or each whose name contains a word: the bytes of a device that `explain` predicts,
 the peak by XLA's memory analysis, their ratio, and the bytes that the collectives of XLA's code
 carry in a step, in bytes of the parameters. See docs/explanation/updates-in-parts.md.
 """
@@ -57,7 +57,7 @@ def _rows(*shape: int) -> Any:
 
 
 def linear(layers: int, width: int) -> Loss:
-    """Linear layers beside which values go on."""
+    """Build linear layers with residual connections."""
     out = static.data("x", [None, width], "float32")
     for _ in range(layers):
         out = out + paddle.tanh(nn.Linear(width, width)(out))
@@ -65,7 +65,7 @@ def linear(layers: int, width: int) -> Loss:
 
 
 def funnel(*widths: int) -> Loss:
-    """Linear layers of these widths."""
+    """Build linear layers of these widths."""
     out = static.data("x", [None, widths[0]], "float32")
     for before, after in pairwise(widths):
         out = paddle.tanh(nn.Linear(before, after)(out))
@@ -73,7 +73,7 @@ def funnel(*widths: int) -> Loss:
 
 
 def transformer(layers: int, width: int) -> Loss:
-    """Layers of an encoder."""
+    """Build encoder layers."""
     out = static.data("x", [None, 8, width], "float32")
     for _ in range(layers):
         out = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0)(out)
@@ -81,7 +81,7 @@ def transformer(layers: int, width: int) -> Loss:
 
 
 def decoder(layers: int, width: int, words: int, *, tied: bool) -> Loss:
-    """A language model; where it is tied its table is its last product, too."""
+    """Build a language model; a tied one uses its embedding table in the last product too."""
     ids = static.data("ids", [None, 8], "int64")
     table = nn.Embedding(words, width)
     out = table(ids)
@@ -98,7 +98,7 @@ def decoder(layers: int, width: int, words: int, *, tied: bool) -> Loss:
 
 
 def vision(layers: int, width: int) -> Loss:
-    """A vision Transformer for images of 16 x 16 in patches of 8."""
+    """Build a vision Transformer for images of 16 x 16 in patches of 8."""
     out = nn.Conv2D(3, width, 8, stride=8)(static.data("x", [None, 3, 16, 16], "float32"))
     out = paddle.transpose(paddle.flatten(out, 2), [0, 2, 1])
     for _ in range(layers):
@@ -108,13 +108,13 @@ def vision(layers: int, width: int) -> Loss:
 
 
 def recurrent(layers: int, width: int) -> Loss:
-    """LSTM layers over 8 steps."""
+    """Build LSTM layers over 8 steps."""
     out, _ = nn.LSTM(width, width, layers)(static.data("x", [None, 8, width], "float32"))
     return paddle.mean(paddle.square(out)), {"x": _rows(8, width)}
 
 
 def convolutions(*channels: int) -> Loss:
-    """Convolutions, and a linear layer."""
+    """Build convolutions and a linear layer."""
     out, before = static.data("x", [None, 3, 16, 16], "float32"), 3
     for number in channels:
         out = nn.functional.relu(nn.Conv2D(before, number, 3, padding=1, stride=2)(out))
@@ -124,7 +124,7 @@ def convolutions(*channels: int) -> Loss:
 
 
 def recommender(*sizes: int, width: int = 64) -> Loss:
-    """Tables that are looked up side by side, and two linear layers."""
+    """Build tables with parallel look-ups, and two linear layers."""
     found, feed = [], {}
     for number, size in enumerate(sizes):
         ids = static.data(f"ids{number}", [None], "int64")
@@ -176,7 +176,10 @@ PROGRAMS: dict[str, tuple[Callable[[], Loss], Optimizer]] = {
 
 
 def bytes_carried(hlo: str) -> int:
-    """The bytes of the whole values of all collectives in HLO; those of a loop count for each."""
+    """Sum the bytes of the whole values of all collectives in HLO; a loop counts each iteration.
+
+    An all-reduce counts twice: as a reduce-scatter and an all-gather.
+    """
     turns = dict(re.findall(r'body=%(\S+?),.*"known_trip_count":\{"n":"(\d+)"\}', hlo))
     total = 0
     for computation in re.split(r"\n\n", hlo):
@@ -191,7 +194,7 @@ def bytes_carried(hlo: str) -> int:
 
 
 def measured(name: str) -> str:
-    """A row of the table for one program."""
+    """Measure one program, and format its row of the table."""
     main, startup = static.Program(), static.Program()
     with (
         static.program_guard(main, startup),
@@ -230,7 +233,7 @@ def measured(name: str) -> str:
 
 
 def table(word: str) -> Iterator[str]:
-    """The rows for all programs whose names contain a word."""
+    """Yield the rows of all programs whose names contain a word."""
     yield "| | said, MB | XLA, MB | off | carried |"
     yield "|---|-:|-:|-:|-:|"
     for name in PROGRAMS:

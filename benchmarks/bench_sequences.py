@@ -1,17 +1,17 @@
-"""The first batches of networks over sentences, beside Paddle 1.8.5: most batches have a new size.
+"""First batches of networks over sentences, against Paddle 1.8.5: most batches have a new size.
 
     python benchmarks/bench_sequences.py
     python benchmarks/bench_sequences.py --fluid PYTHON --batches 50 --rounds 3
     python benchmarks/bench_sequences.py --only recommender
 
-The networks are those of Paddle's book: sentiment by a stacked LSTM and by convolutions, semantic
+The networks come from Paddle's book: sentiment by a stacked LSTM and by convolutions, semantic
 roles by LSTMs in both directions and a conditional random field, and a recommender. Sentences have
-5 to 39 words. `--fluid` is the Python of an environment with paddlepaddle 1.8.5. Each run has a
-process of its own, and graphopt's has no cache on disk; the engines take turns.
+5 to 39 words. `--fluid` is the Python of an environment with paddlepaddle 1.8.5. Each run has its
+own process, and graphopt has no cache on disk; the engines alternate.
 
-Times are CPU seconds from the first layer to the last batch, the startup program included, and the
-import of `fluid` not; medians of the rounds. Initial parameters of the engines differ, so only the
-means of their losses over the last ten batches are printed beside each other. Prints Markdown.
+Times are CPU seconds from the first layer to the last batch, with the startup program and without
+the import of `fluid`; medians of the rounds. Initial parameters of the engines differ, so it
+compares only the means of their losses over the last ten batches. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ HIDDEN, EMBEDDING, VOCABULARY, LABELS = 512, 128, 5000, 60
 
 
 def words(fluid: Any, name: str, size: int = VOCABULARY) -> Any:
-    """Sentences of word numbers, and their embeddings."""
+    """Build the embeddings of sentences of word ids."""
     data = fluid.data(name, [None, 1], "int64", lod_level=1)
     return fluid.embedding(data, [size, EMBEDDING], is_sparse=False)
 
 
 def classified(fluid: Any, features: Any) -> Any:
-    """The mean loss of two classes, trained by Adagrad."""
+    """Build the mean loss of two classes, minimized by Adagrad."""
     layers = fluid.layers
     prediction = layers.fc(features, 2, act="softmax")
     label = fluid.data("label", [None, 1], "int64")
@@ -53,7 +53,7 @@ def classified(fluid: Any, features: Any) -> Any:
 
 
 def stacked_lstm(fluid: Any) -> Any:
-    """Three LSTM layers in turning directions, each over the sum of what the last two gave."""
+    """Build three LSTM layers in alternating directions, over the last two layers' outputs."""
     layers = fluid.layers
     first = layers.fc(layers.reshape(words(fluid, "words"), [-1, EMBEDDING]), HIDDEN)
     lstm, _ = layers.dynamic_lstm(first, HIDDEN)
@@ -66,7 +66,7 @@ def stacked_lstm(fluid: Any) -> Any:
 
 
 def convolutions(fluid: Any) -> Any:
-    """Windows of three and of four words."""
+    """Build convolutions over windows of three and of four words."""
     data = fluid.layers.reshape(words(fluid, "words"), [-1, EMBEDDING])
     pooled = [
         fluid.nets.sequence_conv_pool(data, HIDDEN, width, act="tanh", pool_type="sqrt")
@@ -76,7 +76,7 @@ def convolutions(fluid: Any) -> Any:
 
 
 def semantic_roles(fluid: Any) -> Any:
-    """Four LSTM layers in turning directions over six columns, and a conditional random field."""
+    """Build four LSTM layers in alternating directions over six columns, and a CRF."""
     layers = fluid.layers
     columns = [words(fluid, f"words{i}") for i in range(6)] + [words(fluid, "mark", 2)]
     mixed = layers.sums(
@@ -102,7 +102,7 @@ def semantic_roles(fluid: Any) -> Any:
 
 
 def recommender(fluid: Any) -> Any:
-    """Users and films as vectors; how near they are is the score."""
+    """Build vectors of users and films; their similarity is the score."""
     layers = fluid.layers
 
     def feature(name: str, size: int, width: int) -> Any:
@@ -148,7 +148,7 @@ NETWORKS: dict[str, Any] = {
 
 
 def run(engine: str, name: str, batches: int) -> dict[str, Any]:
-    """Builds and trains a network; its CPU seconds, losses, and what was compiled."""
+    """Build and train a network; return CPU seconds, losses, and the count of compiled sizes."""
     import numpy as np
 
     fluid = importlib.import_module(engine + ".fluid")
@@ -183,7 +183,7 @@ def run(engine: str, name: str, batches: int) -> dict[str, Any]:
 
 
 def measured(python: str, engine: str, name: str, batches: int) -> dict[str, Any]:
-    """`run` in a fresh process of an engine's Python."""
+    """Call `run` in a fresh process of an engine's Python."""
     own = {"GLOG_v": "0", "GLOG_minloglevel": "3", "FLAGS_graphopt_cache_dir": ""}
     found = subprocess.run(
         [python, __file__, "--run", engine, name, str(batches)],
@@ -196,7 +196,7 @@ def measured(python: str, engine: str, name: str, batches: int) -> dict[str, Any
 
 
 def row(name: str, ours: Runs, theirs: Runs) -> str:
-    """A line of the table; without Paddle's runs its cells are empty."""
+    """Format a line of the table; without Paddle's runs its cells are empty."""
     seconds = [statistics.median(run["cpu_s"] for run in runs) for runs in (theirs, ours) if runs]
     losses = [statistics.mean(runs[0]["losses"][-10:]) for runs in (theirs, ours) if runs]
     cells = [f"{each:.2f} s" for each in seconds]
@@ -206,7 +206,7 @@ def row(name: str, ours: Runs, theirs: Runs) -> str:
 
 
 def main() -> None:
-    """Runs the networks and prints a table."""
+    """Run the networks and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fluid", default="", help="the Python that has paddlepaddle 1.8.5")
     parser.add_argument("--only", default="", choices=["", *NETWORKS])

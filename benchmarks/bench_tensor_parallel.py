@@ -1,4 +1,4 @@
-"""What a device holds and sends with a model axis, from the HLO of 8 simulated CPU devices.
+"""The memory and traffic of a device with a model axis, from the HLO of 8 simulated CPU devices.
 
     python benchmarks/bench_tensor_parallel.py
 
@@ -27,7 +27,7 @@ WIDTH, LENGTH, BATCH = 512, 16, 16
 
 
 def transformer() -> tuple[Any, dict[str, Any]]:
-    """Two layers of eight heads, AdamW."""
+    """Build two encoder layers of eight heads with AdamW."""
     x = static.data("x", [None, LENGTH, WIDTH], "float32")
     out = x
     for _ in range(2):
@@ -38,7 +38,7 @@ def transformer() -> tuple[Any, dict[str, Any]]:
 
 
 def recommender() -> tuple[Any, dict[str, Any]]:
-    """Four tables of 100,000 rows, and three linear layers, Adam."""
+    """Build four tables of 100,000 rows and three linear layers with Adam."""
     found, feed = [], {}
     for number in range(4):
         ids = static.data(f"ids{number}", [None], "int64")
@@ -59,7 +59,7 @@ MODELS: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
 
 
 def collectives(hlo: str, replicas: int, model: int) -> Counter[tuple[str, str]]:
-    """The number and the bytes of collectives in HLO: by axis, "count" or "bytes"."""
+    """Count the collectives in HLO and their bytes: by axis, "count" or "bytes"."""
     found: Counter[tuple[str, str]] = Counter()
     for line in hlo.splitlines():
         match = re.search(r"= (.*?) (all-reduce|all-gather)(?:-start)?\(", line)
@@ -80,7 +80,7 @@ def collectives(hlo: str, replicas: int, model: int) -> Counter[tuple[str, str]]
 
 
 def measured(name: str, replicas: int, model: int) -> str:
-    """A row of the table for one mesh."""
+    """Measure one mesh, and format its row of the table."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with (
         static.program_guard(main, startup),
@@ -120,7 +120,7 @@ def measured(name: str, replicas: int, model: int) -> str:
 
 
 def table() -> Iterator[str]:
-    """The rows for all models and meshes."""
+    """Yield the rows of all models and meshes."""
     yield "| | mesh | state MB | peak MB | data axis, MB | model axis, MB |"
     yield "|---|---|-:|-:|-:|-:|"
     for name in MODELS:

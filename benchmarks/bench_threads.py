@@ -1,11 +1,11 @@
-"""How many threads compute, under each setting that is said to limit them.
+"""The number of threads that compute, under each setting that should limit them.
 
     python benchmarks/bench_threads.py [--seconds 2]
 
-A process for each setting and each form runs a network of four large products again and again. Of
-each the table has the cores that it took (CPU time over wall time, which other processes make less)
-and the threads that did a twentieth of the work at least (which they do not). The rule that NumPy
-has one thread while other processes take the cores is off, for it would hide the settings.
+A process for each setting and each form runs a network of four large products repeatedly. The table
+has the cores that it took (CPU time over wall time, which other processes reduce) and the threads
+that did at least a twentieth of the work (which they do not affect). The rule that NumPy has one
+thread while other processes take the cores is off, for it would hide the settings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SIZE, LAYERS = 1024, 4
 
 
 def spent() -> dict[str, int]:
-    """The CPU time of each thread of this process, in ticks."""
+    """Read the CPU time of each thread of this process, in ticks."""
     found: dict[str, int] = {}
     for thread in Path("/proc/self/task").iterdir():
         try:
@@ -54,7 +54,7 @@ def spent() -> dict[str, int]:
 
 
 def network() -> tuple[Any, Any, Any]:
-    """The executor of a network that has its parameters, its input and its output."""
+    """Build a network and initialize its parameters; return its executor, input and output."""
     import graphopt as paddle
     from graphopt import static
 
@@ -68,7 +68,7 @@ def network() -> tuple[Any, Any, Any]:
 
 
 def work(seconds: float) -> None:
-    """Run the network for so long, and print the cores and the threads that it took."""
+    """Run the network for `seconds`, and print the cores and the threads that it took."""
     import numpy as np
 
     import graphopt as paddle
@@ -110,7 +110,7 @@ def work(seconds: float) -> None:
 
 @contextmanager
 def quota_group() -> Iterator[Path | None]:
-    """A control group with the time of one core, None where none may be made."""
+    """Create a control group with the time of one core; None where that is not permitted."""
     for mounted, limit in (
         ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"),
         ("/sys/fs/cgroup", "cpu.max"),
@@ -132,7 +132,7 @@ def quota_group() -> Iterator[Path | None]:
 
 
 def measure(setting: dict[str, str], form: str, seconds: float, group: Path | None) -> str:
-    """The cores and the threads of one process, as a cell of the table."""
+    """Measure the cores and the threads of one process, as a cell of the table."""
     settings = {"FLAGS_graphopt_tier": form, "FLAGS_graphopt_cache_dir": "", **setting}
     command = [sys.executable, os.path.abspath(__file__), "--work", "--seconds", str(seconds)]
     if "BENCH_TASKSET" in setting:

@@ -1,4 +1,4 @@
-"""How communication grows with the number of devices, on paper: AllReduce, Reduce, in parts.
+"""A model of communication by the number of devices: AllReduce, Reduce, sharded parameters.
 
     python benchmarks/communication_model.py
     python benchmarks/communication_model.py --parameters 350e6 --tensors 300 --compute-ms 250
@@ -8,11 +8,12 @@
 A ring moves the gradients of N bytes in D pieces. `AllReduce` sums them everywhere: a
 reduce-scatter and an all-gather of gradients. `Reduce` stops after the reduce-scatter, updates the
 piece that a device owns, and gathers parameters instead. With `shard_parameters` they are gathered
-twice, before a layer computes forward and backward, and nothing is whole between steps. On a
-second axis, `tensor_parallel_degree`, values are summed over the devices of a replica. Nothing here
-is measured but the bytes of `simulate`, which moves arrays around a ring and counts. `--published`
-puts steps that others measured beside it, and `--jobs` says what slow and lost devices cost; see
-docs/explanation/communication.md.
+twice, before a layer computes forward and backward, and no parameter is whole between steps. On a
+second axis, `tensor_parallel_degree`, values are summed over the devices of a replica.
+
+The only measurement here is the byte count of `simulate`, which moves arrays around a ring.
+`--published` compares the model with published measurements of steps, and `--jobs` estimates the
+cost of slow and lost devices; see docs/explanation/communication.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ DEVICES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 @dataclass(frozen=True)
 class Link:
-    """Between neighbours on the ring: bytes a second, and seconds until the first one arrives."""
+    """A link between ring neighbors: bytes a second, and seconds until the first byte arrives."""
 
     name: str
     bandwidth: float
@@ -48,7 +49,7 @@ NVLINK = Link("NVLink 4", 450e9, 2e-6)
 
 @dataclass(frozen=True)
 class Model:
-    """What is trained; `state` is the optimizer's numbers for each parameter (Adam: 2)."""
+    """A model in training; `state` is the optimizer's numbers for each parameter (Adam: 2)."""
 
     parameters: float
     tensors: int
@@ -60,7 +61,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Cost:
-    """For one device and step."""
+    """The cost for one device and step."""
 
     sent: float
     seconds: float
@@ -69,7 +70,7 @@ class Cost:
 
 
 def pass_around(size: float, devices: int, collectives: int, link: Link) -> tuple[float, float]:
-    """Bytes sent and seconds of a reduce-scatter or all-gather of `size` bytes on a ring.
+    """Compute bytes sent and seconds of a reduce-scatter or all-gather of `size` bytes on a ring.
 
     D - 1 rounds of one D-th each; every collective pays the latency of its own rounds.
     """
@@ -78,7 +79,7 @@ def pass_around(size: float, devices: int, collectives: int, link: Link) -> tupl
 
 
 def all_reduce(model: Model, devices: int, link: Link, *, combined: bool = True) -> Cost:
-    """Gradients are summed everywhere; every device updates all parameters.
+    """Model `AllReduce`: gradients are summed everywhere; every device updates all parameters.
 
     `combined` counts one collective (XLA combines them), otherwise one for each tensor.
     """
@@ -89,7 +90,7 @@ def all_reduce(model: Model, devices: int, link: Link, *, combined: bool = True)
 
 
 def reduce(model: Model, devices: int, link: Link, *, combined: bool = True) -> Cost:
-    """Each device gets the sum of its piece, updates it, and all gather the parameters."""
+    """Model `Reduce`: each device sums and updates its piece, and all gather the parameters."""
     count = 1 if combined else model.tensors
     scatter = pass_around(model.parameters * model.gradient_bytes, devices, count, link)
     gather = pass_around(model.parameters * model.parameter_bytes, devices, count, link)
@@ -99,7 +100,7 @@ def reduce(model: Model, devices: int, link: Link, *, combined: bool = True) -> 
 
 
 def in_parts(model: Model, devices: int, link: Link, *, combined: bool = False) -> Cost:
-    """`shard_parameters`: as `reduce`, with a second gather; a collective for each tensor.
+    """Model `shard_parameters`: `reduce` with a second gather; a collective for each tensor.
 
     The parameters of two tensors, which are whole at a time, are not counted.
     """
@@ -111,14 +112,14 @@ def in_parts(model: Model, devices: int, link: Link, *, combined: bool = False) 
 
 
 def efficiency(model: Model, cost: Cost, *, hidden: bool = False) -> float:
-    """The share of a step that computes when nothing is hidden behind the computation, or all."""
+    """Compute the fraction of a step that computes, with all communication overlapped or none."""
     seconds = max(model.compute, cost.seconds) if hidden else model.compute + cost.seconds
     return model.compute / seconds
 
 
 @dataclass(frozen=True)
 class Transformer:
-    """A decoder, in bfloat16 with gradients summed as float32, that computes activations again."""
+    """A decoder in bfloat16 that sums gradients as float32 and recomputes activations."""
 
     name: str
     parameters: float
@@ -132,9 +133,10 @@ class Transformer:
         return 6 * self.parameters + 12 * self.layers * self.width * self.sequence
 
     def sums(self, tokens: int, degree: int, link: Link) -> float:
-        """Seconds of the sums over a replica of `degree` devices: two in a layer, three times.
+        """Compute the seconds of the sums over a replica of `degree` devices: two in a layer, three
+        times.
 
-        That is forward, again for the derivative, and in the derivative.
+        The three times are forward, the recomputation for the derivative, and the derivative.
         """
         _, seconds = pass_around(tokens * self.width * 2, degree, 1, link)
         return 3 * 2 * self.layers * 2 * seconds
@@ -154,7 +156,7 @@ class Published:
     """Seconds."""
 
     def predicted(self) -> tuple[float, float]:
-        """Seconds of the step when all of the gathers and scatters are hidden, and when none is."""
+        """Predict the step's seconds with all gathers and scatters overlapped, and with none."""
         compute = self.steps * self.tokens * self.model.work / RATE / self.degree
         if self.degree > 1:
             compute *= LOSS
@@ -170,7 +172,7 @@ class Published:
 
     @property
     def expected(self) -> float:
-        """Seconds of the step when half of the gathers and scatters is hidden."""
+        """Seconds of the step when half of the gathers and scatters overlaps."""
         return sum(self.predicted()) / 2
 
 
@@ -202,7 +204,7 @@ PUBLISHED = (
 
 
 def published() -> Iterator[str]:
-    """Lines of a Markdown table: seconds of a step, measured by others and by the model."""
+    """Yield a Markdown table: seconds of a step, measured by others and by the model."""
     yield "| model | replicas x devices | machines | measured, s | hidden | half | none | off |"
     yield "|---|-:|-:|-:|-:|-:|-:|-:|"
     for each in PUBLISHED:
@@ -215,9 +217,9 @@ def published() -> Iterator[str]:
 
 
 def slowest(devices: int, spread: float) -> float:
-    """How many times the mean a step takes that waits for the slowest of so many devices.
+    """Compute the relative time of a step that waits for the slowest of `devices`.
 
-    Their seconds are normal, with `spread` as the deviation in parts of the mean.
+    The seconds of the devices are normal, with `spread` as the deviation, relative to the mean.
     """
     points = np.linspace(-8.0, 12.0, 20001)
     below = np.array([0.5 * (1 + math.erf(point / math.sqrt(2))) for point in points])
@@ -227,18 +229,18 @@ def slowest(devices: int, spread: float) -> float:
 
 @dataclass(frozen=True)
 class Failures:
-    """Seconds from failure to failure of one device, of a save, and of a restart."""
+    """Seconds between failures of one device, of a save, and of a restart."""
 
     apart: float
     save: float
     restart: float
 
     def interval(self, devices: int) -> float:
-        """The seconds between two saves that lose least (Young's formula)."""
+        """Compute the seconds between saves that lose the least (Young's formula)."""
         return math.sqrt(2 * self.save * self.apart / devices)
 
     def useful(self, devices: int, interval: float | None = None) -> float:
-        """The share of the time that goes into steps which stay.
+        """Compute the fraction of the time in steps that are not lost.
 
         A save stops the training, and a failure loses half an interval and a restart.
         """
@@ -253,7 +255,7 @@ LLAMA = Failures(apart=54 * 86400 * 16384 / 419, save=10.0, restart=600.0)
 
 
 def jobs() -> Iterator[str]:
-    """Lines of a Markdown table: what slow devices, and lost ones, leave of a job."""
+    """Yield the lines of a Markdown table: the useful part of a job with slow and lost devices."""
     yield "| D | slowest, 2 % | 5 % | hours to a failure | minutes to a save | useful | 30 s |"
     yield "|-:|-:|-:|-:|-:|-:|-:|"
     soon = Failures(LLAMA.apart, LLAMA.save, restart=30.0)
@@ -266,7 +268,7 @@ def jobs() -> Iterator[str]:
 
 
 def simulate(devices: int, elements: int) -> tuple[int, int]:
-    """Elements that each device sends in a ring's reduce-scatter and all-gather, by doing them.
+    """Count the elements that each device sends, by running a ring's reduce-scatter and all-gather.
 
     `elements` must be a multiple of `devices`. AssertionError when the sums are not right.
     """
@@ -288,7 +290,7 @@ def simulate(devices: int, elements: int) -> tuple[int, int]:
 
 
 def table(model: Model, link: Link, *, combined: bool) -> Iterator[str]:
-    """Lines of a Markdown table over the numbers of devices."""
+    """Yield the lines of a Markdown table over the numbers of devices."""
     yield (
         "| D | sent MB | AllReduce ms | Reduce ms | in parts ms | state MB AllReduce | "
         "state MB Reduce | parameters MB in parts | busy | busy in parts |"

@@ -1,14 +1,12 @@
-"""Saved models in other formats: who reads them right, and with how many nodes.
+"""Saved models in other formats: the readers that compute the right numbers, and the node counts.
 
     python benchmarks/exports.py --models FOLDER
     python benchmarks/exports.py --openvino PYTHON --iree PYTHON --paddle2onnx PYTHON ...
 
-Each model of the folder (with `inputs.npz`, `outputs.npz` and a program of Paddle 3 or 2) is
-written by graphopt and run by each reader in a process of its own, and so is what paddle2onnx and
-jax2onnx write of it. A reader needs the Python of an environment with it; its columns are left out
-without.
-
-Results count as equal at 1e-4 of Paddle's own. Prints Markdown.
+graphopt, paddle2onnx and jax2onnx write each model of the folder (with `inputs.npz`, `outputs.npz`
+and a program of Paddle 3 or 2), and each reader runs the files in its own process. A reader needs
+the Python of an environment with it; its columns are left out without. Results count as equal at
+1e-4 of Paddle's own. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ EQUAL = "equal"
 
 
 class Way(NamedTuple):
-    """A column: who writes a model, in which format, and who reads it, by which Python."""
+    """A column: the writer of a model, the format, the reader, and the reader's Python."""
 
     title: str
     writer: str
@@ -42,7 +40,7 @@ class Way(NamedTuple):
 
 
 def ways(arguments: argparse.Namespace) -> list[Way]:
-    """The columns for which there is an interpreter."""
+    """List the columns that have an interpreter."""
     own, openvino, iree = sys.executable, arguments.openvino, arguments.iree
     found = [
         Way("ONNX in ONNX Runtime", "graphopt", ".onnx", "onnxruntime", own),
@@ -56,7 +54,7 @@ def ways(arguments: argparse.Namespace) -> list[Way]:
 
 
 def run(command: Sequence[Any], **environment: str) -> str:
-    """The last words of a process that failed, empty for one that did not."""
+    """Run a process; return the last line of its error, empty on success."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -74,7 +72,7 @@ def run(command: Sequence[Any], **environment: str) -> str:
 
 
 def model_files(case: Path) -> tuple[Path, Path | None]:
-    """The program, of Paddle 3 if there is one, and its parameters."""
+    """Find the program, of Paddle 3 if there is one, and its parameters."""
     names = ("model.json", "model_pir_v3.json", "model.pdmodel")
     program = next(case / name for name in names if (case / name).exists())
     names = ("model.pdiparams",)
@@ -84,7 +82,7 @@ def model_files(case: Path) -> tuple[Path, Path | None]:
 
 
 def written(way: Way, case: Path, target: Path, inputs: dict[str, Any]) -> str:
-    """Write a model; why it cannot be written, empty when it was."""
+    """Write a model; return the reason for a failure, empty on success."""
     program, params = model_files(case)
     if way.writer == "graphopt":
         import graphopt
@@ -110,7 +108,7 @@ def written(way: Way, case: Path, target: Path, inputs: dict[str, Any]) -> str:
 
 
 def nodes_of(path: Path) -> int:
-    """The nodes of a model of ONNX but constants, those of branches and loops too."""
+    """Count the nodes of an ONNX model except constants, with the nodes of branches and loops."""
     import onnx
 
     def count(graph: Any) -> Iterator[int]:
@@ -124,7 +122,7 @@ def nodes_of(path: Path) -> int:
 
 
 def outcome(way: Way, case: Path, folder: Path) -> tuple[str, int]:
-    """What became of a model in one way, and its nodes."""
+    """Write and run a model in one way; return the outcome and the number of nodes."""
     target = folder / f"{case.name}.{way.writer}{way.suffix}"
     with np.load(case / "inputs.npz") as file:
         inputs = {name: file[name] for name in file.files}
@@ -142,7 +140,7 @@ def outcome(way: Way, case: Path, folder: Path) -> tuple[str, int]:
 
 
 def same(new: Any, old: Any) -> bool:
-    """True for as many results, each near the one that Paddle recorded."""
+    """True for the same number of results, each near the one that Paddle recorded."""
     pairs = [(new[name], old[name]) for name in old.files if name in new.files]
     return len(pairs) == len(old.files) and all(
         a.size == b.size

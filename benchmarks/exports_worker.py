@@ -1,10 +1,10 @@
-"""One reader of exports.py, in a process of its own: run a written model on saved inputs.
+"""One reader of exports.py, in its own process: run a written model on saved inputs.
 
     python exports_worker.py onnxruntime|openvino|iree FILE INPUTS.npz OUTPUTS.npz
     python exports_worker.py jax2onnx MODEL INPUTS.npz FILE.onnx
 
-The last one writes a model instead, with graphopt in PYTHONPATH. An input goes by its name, or, for
-IREE, by the order in the `.json` file beside the model.
+The last one writes a model instead, with graphopt in PYTHONPATH. An input has its name or, for
+IREE, its position in the `.json` file beside the model.
 """
 
 from __future__ import annotations

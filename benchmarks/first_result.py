@@ -1,4 +1,4 @@
-"""The time to a first result, to one of another size, and to one of a known size, beside Paddle.
+"""The time to a first result, to one of a new size, and to one of a known size, next to Paddle's.
 
     python benchmarks/first_result.py --quick
     python benchmarks/first_result.py --paddle PYTHON --packages FOLDER --models FOLDER
@@ -7,23 +7,23 @@
     python benchmarks/first_result.py --trainings --steps 100 --one-core --paddle PYTHON
     python benchmarks/first_result.py --timeline
 
-Pictures of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and
-models are run one by one: each in a process of its own, by Paddle (`--paddle`, the Python of an
-environment with paddlepaddle 2.6.2; `--fluid`, with 1.8.5, which jieba needs) and by graphopt with
-an empty cache, with the cache of two such processes (or more, by `--fillings`), and, for a model,
-with a bundle. The processes of a round take turns. `--packages` is a folder with rapidocr-paddle
-1.4.5 and what it needs but NumPy, for both engines (`pip install --target`), and `--jieba` one with
+Images of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and models
+run one by one. Each has its own process: by Paddle (`--paddle`, the Python of an environment with
+paddlepaddle 2.6.2; `--fluid`, with 1.8.5, which jieba needs) and by graphopt with an empty cache,
+with the cache of two such processes (or more, by `--fillings`), and, for a model, with a bundle.
+The processes of a round alternate. `--packages` is a folder with rapidocr-paddle 1.4.5 and its
+dependencies except NumPy, for both engines (`pip install --target`), and `--jieba` a folder with
 jieba 0.42.1.
 
-Times are those of the process from its start, imports included: by the clock, and of its CPU. On a
-machine that does other work the second ones count. With `--one-core` all processes share a core
-with one that never waits. For a model whose first result takes longer than the goal, a second table
-has the CPU seconds of each stage. Prints Markdown.
+Times count from the start of the process, imports included: by the clock, and of its CPU. On a
+machine with other load use the CPU times. With `--one-core` all processes share a core with one
+that never waits. For a model whose first result takes longer than the goal, a second table has the
+CPU seconds of each stage. Prints Markdown.
 
-With `--trainings` networks are trained, each with a seed and without, and scripts of
-`examples/scripts`: the first result is the first loss, and "a new size" is each further step. The
-last column is the whole process, until it has ended. With `--timeline` there are the CPU seconds of
-each stage to their first loss, by graphopt with an empty cache.
+`--trainings` trains networks, each with a seed and without, and runs scripts of `examples/scripts`:
+the first result is the first loss, and "a new size" is each further step. The last column is the
+whole process, until its end. `--timeline` measures the CPU seconds of each stage to their first
+loss, by graphopt with an empty cache.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ SCRIPTS = ("mnist_dataloader", "char_lstm", "transformer_encoder", "half_precisi
 
 
 class Task(NamedTuple):
-    """Something to run, as the worker takes it; `sizes` are those of a bundle, "" for none."""
+    """A task for the worker; `sizes` are the sizes of a bundle, "" for none."""
 
     name: str
     kind: str
@@ -76,7 +76,7 @@ class Task(NamedTuple):
 
     @property
     def goals(self) -> dict[str, float]:
-        """The most that its first result may take, in times of Paddle's, by the way it is run."""
+        """The upper bounds of its first result, relative to Paddle's time, by the way it runs."""
         return TRAINING_GOALS if self.kind in ("training", "script") else GOALS
 
 
@@ -84,7 +84,7 @@ class Task(NamedTuple):
 
 
 def model_tasks(folders: Sequence[Path], new_sizes: int, most: int) -> Iterator[Task]:
-    """The inference models in folders with `meta.json`, and other folders with one model."""
+    """Yield a task for each folder's inference model: `model.pdmodel`, or its only model."""
     cases = [case for folder in folders for case in ([folder, *sorted(folder.iterdir())])]
     for case in [case for case in cases if case.is_dir()][: most or None]:
         program, *others = [*sorted(case.glob("*.pdmodel")), None]
@@ -99,7 +99,7 @@ def model_tasks(folders: Sequence[Path], new_sizes: int, most: int) -> Iterator[
 
 
 def training_tasks(steps: int) -> Iterator[Task]:
-    """The networks and the scripts, without a seed and with one."""
+    """Yield the networks and the scripts, without a seed and with one."""
     for seed in (None, 3):
         ending = "" if seed is None else ", seed"
         for name in NETWORKS:
@@ -112,10 +112,10 @@ def training_tasks(steps: int) -> Iterator[Task]:
 
 
 def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
-    """Shapes of the inputs: first one row, then sizes that are drawn; [] without inputs.
+    """Draw input shapes: first one row, then random sizes; [] without inputs.
 
-    An open axis has 1 to 8 rows, or a length of 5 to 64. Open heights of pictures are 32 to 256 in
-    steps of 32, and open widths up to 480; pictures of open height come one by one.
+    An open axis has 1 to 8 rows, or a length of 5 to 64. Open heights of images are 32 to 256 in
+    steps of 32, and open widths up to 480; images of open height come one by one.
     """
     from graphopt.models.model import read_program_only
 
@@ -152,7 +152,7 @@ def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
 
 
 def run(command: Sequence[str], task: Task, environment: dict[str, str]) -> dict[str, Any] | str:
-    """The worker's numbers, or the last line of its error."""
+    """Run the worker; return its numbers, or the last line of its error."""
     text = json.dumps({"kind": task.kind, "given": task.given})
     began, before = time.time(), os.times()
     found = subprocess.run(
@@ -171,7 +171,7 @@ def run(command: Sequence[str], task: Task, environment: dict[str, str]) -> dict
 
 
 def measure(task: Task, arguments: argparse.Namespace) -> dict[str, list[dict[str, Any] | str]]:
-    """The numbers of each way, one for each round."""
+    """Measure a task; return the numbers of each way, one for each round."""
     found: dict[str, list[dict[str, Any] | str]] = {}
     _compile_modules()
     sentences = task.kind == "sentences"
@@ -199,7 +199,7 @@ def measure(task: Task, arguments: argparse.Namespace) -> dict[str, list[dict[st
 
 @functools.cache
 def _compile_modules() -> None:
-    """Compile the modules of a checkout, as pip does for a package that it installs.
+    """Compile the modules of a checkout, as pip does for an installed package.
 
     Python would compile them again in each process where PYTHONDONTWRITEBYTECODE is set.
     """
@@ -207,7 +207,7 @@ def _compile_modules() -> None:
 
 
 def bundle_of(task: Task, folder: Path) -> Task | None:
-    """The task with a bundle in place of its model, for the first size."""
+    """Compile a model to a bundle for its first size; return the task that runs it."""
     if not task.sizes:
         return None
     path = folder / "model.graphopt"
@@ -222,7 +222,7 @@ def bundle_of(task: Task, folder: Path) -> Task | None:
 
 
 def stages(task: Task) -> dict[str, float]:
-    """CPU seconds of each stage of a model's first size, in this process."""
+    """Measure CPU seconds of each stage of a model's first size, in this process."""
     import jax
     import numpy as np
 
@@ -263,7 +263,7 @@ def stages(task: Task) -> dict[str, float]:
 
 
 def timeline(tasks: Sequence[Task]) -> Iterator[str]:
-    """The table of the stages to the first loss of trainings and scripts with a seed."""
+    """Yield the table of the stages to the first loss of trainings and scripts with a seed."""
     titles = [*TIMELINE, "first loss", "peak MB"]
     yield f"| training | {' | '.join(titles)} |"
     yield "|---|" + "---|" * len(titles)
@@ -283,7 +283,7 @@ def timeline(tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def median(rounds: Sequence[Any], key: str, clock: int) -> float | None:
-    """The median over the rounds of the time to a first result, or of that of all other runs."""
+    """Compute the median over the rounds of the first result's time, or of all times of `key`."""
     good = [each for each in rounds if not isinstance(each, str)]
     values = (
         [each[key][clock] for each in good]
@@ -294,25 +294,25 @@ def median(rounds: Sequence[Any], key: str, clock: int) -> float | None:
 
 
 def highest(rounds: Sequence[Any], key: str, clock: int) -> float | None:
-    """The longest time."""
+    """Find the longest time."""
     good = [each for each in rounds if not isinstance(each, str)]
     return max((time[clock] for each in good for time in each[key]), default=None)
 
 
 def total(rounds: Sequence[Any], clock: int) -> float | None:
-    """The median over the rounds of the time from the start to the last of the new sizes."""
+    """Compute the median over the rounds of the time from the start to the last new size."""
     good = [each for each in rounds if not isinstance(each, str)]
     sums = [each["first"][clock] + sum(time[clock] for time in each["new"]) for each in good]
     return statistics.median(sums) if sums else None
 
 
 def cell(wall: float | None, cpu: float | None) -> str:
-    """Seconds by the clock, and of the CPU."""
+    """Format seconds by the clock, and of the CPU."""
     return "" if wall is None or cpu is None else f"{wall:.2f} ({cpu:.2f})"
 
 
 def report(tasks: Sequence[Task], found: dict[str, Any]) -> list[str]:
-    """The table of all tasks, what failed, and the stages of those that miss a goal."""
+    """Format the table of all tasks, the failures, and the stages of tasks that miss a goal."""
     lines = [
         "| what | how | first result | all | a new size | the slowest | a known size | the end |",
         "|---|---|---|---|---|---|---|---|",
@@ -347,7 +347,7 @@ def report(tasks: Sequence[Task], found: dict[str, Any]) -> list[str]:
 
 
 def differences(tasks: Sequence[Task], found: dict[str, Any]) -> Iterator[str]:
-    """The tasks whose results are not Paddle's: other texts, or means off by more than 1e-3."""
+    """List the tasks whose results differ from Paddle's: other texts, or means off by over 1e-3."""
     for task in tasks:
         ways = found[task.name]
         theirs = next((r for r in ways.get(PADDLE, ()) if not isinstance(r, str)), None)

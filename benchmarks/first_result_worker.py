@@ -1,4 +1,4 @@
-"""One process of first_result.py: the times of a first result and of those that follow.
+"""One process of first_result.py: the times of the first result and of the following ones.
 
 It runs under Paddle, and under `graphopt run`, where `import paddle` is graphopt. Its last line is
 JSON: seconds by the clock and of the CPU, since the process was started.
@@ -26,7 +26,7 @@ WORDS = "今天天气很好我们一起去公园散步然后回家吃饭北京�
 
 
 def pictures(count: int) -> Iterator[Any]:
-    """Pictures of random sizes with a few lines of text."""
+    """Draw images of random sizes with a few lines of text."""
     import cv2
 
     generator = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def pictures(count: int) -> Iterator[Any]:
 
 
 def of_pictures(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
-    """rapidocr-paddle on pictures."""
+    """Prepare rapidocr-paddle on images."""
     from rapidocr_paddle import RapidOCR
 
     reader: list[Any] = []
@@ -56,7 +56,7 @@ def of_pictures(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
 
 
 def of_sentences(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
-    """jieba's tagger on sentences of random lengths."""
+    """Prepare jieba's tagger on sentences of random lengths."""
     import jieba
     import paddle
 
@@ -76,7 +76,7 @@ def of_sentences(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
 
 
 def of_model(files: list[str], shapes: list[dict[str, Any]]) -> Any:
-    """A predictor on arrays of these shapes."""
+    """Build a predictor, and arrays of these shapes."""
     from paddle import inference
 
     generator = np.random.default_rng(0)
@@ -111,7 +111,7 @@ def of_model(files: list[str], shapes: list[dict[str, Any]]) -> Any:
 
 
 def of_training(network: str, seed: int | None, steps: int) -> tuple[list[Any], Any]:
-    """Steps of a network of `first_trainings.py`."""
+    """Prepare steps of a network of `first_trainings.py`."""
     from first_trainings import begin
 
     made: list[Any] = []
@@ -126,7 +126,7 @@ def of_training(network: str, seed: int | None, steps: int) -> tuple[list[Any], 
 
 
 def of_script(path: str, *, seeded: bool) -> dict[str, Any]:
-    """The times until the first loss of a script, which takes no seed unless it is `seeded`."""
+    """Run a script, and record the times to its first loss; it sets a seed only if `seeded`."""
     import paddle
     from paddle import static
 
@@ -146,9 +146,10 @@ def of_script(path: str, *, seeded: bool) -> dict[str, Any]:
 
 
 def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
-    """CPU seconds of each stage to the first loss, with graphopt, and the memory of the process.
+    """Measure CPU seconds of each stage to the first loss, with graphopt, and the process's memory.
 
-    `work` is as for a training or a script. With `full` the full form is compiled afterwards, too.
+    `work` has the form of a training or a script. With `full` the full form is compiled afterwards,
+    too.
     """
     time.perf_counter = time.process_time  # by which the stages of a compilation are timed
     seconds: dict[str, float] = {}
@@ -230,7 +231,7 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
 
 
 def measured(items: list[Any], run: Callable[[Any], Any]) -> dict[str, Any]:
-    """The times of the first item, of each further one, and of the last one again."""
+    """Time the first item, each further one, and the last one again."""
     result = run(items[0])
     found: dict[str, Any] = {"first": [time.time() - BEGAN, time.process_time()]}
     results = [summary(result)]
@@ -247,14 +248,14 @@ def measured(items: list[Any], run: Callable[[Any], Any]) -> dict[str, Any]:
 
 
 def summary(result: Any) -> Any:
-    """A result as JSON: texts as they are, of arrays their means."""
+    """Convert a result to JSON: arrays to their means of absolute values, texts unchanged."""
     if all(isinstance(each, np.ndarray) for each in result):
         return [float(np.mean(np.abs(each.astype("float64")))) for each in result]
     return result
 
 
 def main() -> None:
-    """Run the task that is given as JSON."""
+    """Run the task that the argument describes in JSON."""
     task = json.loads(sys.argv[1])
     kind, given = task["kind"], task["given"]
     if kind == "script":

@@ -1,7 +1,7 @@
 """The networks that first_result.py trains, built by functions that Paddle 2.6 has, too.
 
-Each makes the operators of its loss in the default program, and gives the loss, the optimizer, and
-a function of a generator of NumPy that makes the feed of a step. `build` adds the derivatives.
+Each makes the operators of its loss in the default program. It returns the loss, the optimizer, and
+a function from a NumPy generator to the feed of a step. `build` adds the derivatives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Feed = dict[str, Any]
 
 
 class Training(NamedTuple):
-    """A loss, the optimizer that minimises it, and what is fed in a step."""
+    """A loss, the optimizer that minimizes it, and a function that makes the feed of a step."""
 
     loss: Any
     optimizer: Any
@@ -28,7 +28,10 @@ class Training(NamedTuple):
 
 
 def _half(optimizer: Any) -> tuple[Any, Any]:
-    """An optimizer for half precision with a dynamic scale, over two batches; and what scales."""
+    """Wrap an optimizer for half precision with a dynamic scale, over two batches.
+
+    Returns it and the wrapper that scales the loss.
+    """
     lists = static.amp.AutoMixedPrecisionLists(custom_white_list={"matmul_v2", "mul"})
     scaled = static.amp.decorate(
         optimizer, lists, init_loss_scaling=1024.0, use_dynamic_loss_scaling=True
@@ -38,7 +41,7 @@ def _half(optimizer: Any) -> tuple[Any, Any]:
 
 
 def _encoder(width: int, heads: int, layers: int, words: int, length: int) -> Any:
-    """A classifier of sentences: an encoder with dropout, and the loss of its first word."""
+    """Build a sentence classifier: an encoder with dropout, and the loss of its first word."""
     tokens = static.data("tokens", [None, length], "int64")
     label = static.data("label", [None, 1], "int64")
     places = paddle.arange(length, dtype="int64").unsqueeze(0)
@@ -59,7 +62,7 @@ def _words(rows: int, words: int, length: int) -> Callable[[np.random.Generator]
 
 
 def encoder() -> Training:
-    """Two small layers of a Transformer: half precision, merged gradients, a clipped norm."""
+    """Build two small Transformer layers: half precision, merged gradients, a clipped norm."""
     loss = _encoder(64, 4, 2, 100, 16)
     clip = nn.ClipGradByGlobalNorm(1.0)
     optimizer, scaled = _half(paddle.optimizer.AdamW(1e-3, grad_clip=clip))
@@ -67,7 +70,7 @@ def encoder() -> Training:
 
 
 def bert_mini() -> Training:
-    """Four layers of 256: half precision, merged gradients, a clipped norm."""
+    """Build four layers of width 256: half precision, merged gradients, a clipped norm."""
     loss = _encoder(256, 4, 4, 1000, 32)
     clip = nn.ClipGradByGlobalNorm(1.0)
     optimizer, scaled = _half(paddle.optimizer.AdamW(1e-4, grad_clip=clip))
@@ -75,7 +78,7 @@ def bert_mini() -> Training:
 
 
 def texts() -> Training:
-    """Sentences that are padded to the longest of their batch: almost each has another length."""
+    """Draw sentences padded to the longest of their batch: almost each batch has another length."""
     tokens = static.data("tokens", [None, None], "int64")
     mask = static.data("mask", [None, None], "float32")
     label = static.data("label", [None, 1], "int64")
@@ -99,7 +102,7 @@ def texts() -> Training:
 
 
 def resnet18() -> Training:
-    """ResNet-18 on small pictures."""
+    """Build ResNet-18 on small images."""
     image = static.data("image", [None, 3, 32, 32], "float32")
     label = static.data("label", [None, 1], "int64")
     scores = paddle.vision.models.resnet18(num_classes=10)(image)
@@ -113,7 +116,7 @@ def resnet18() -> Training:
 
 
 def bi_lstm() -> Training:
-    """Sentences read in both directions."""
+    """Build an LSTM that reads sentences in both directions."""
     tokens = static.data("tokens", [None, 20], "int64")
     label = static.data("label", [None, 1], "int64")
     hidden, _ = nn.LSTM(32, 32, direction="bidirect")(nn.Embedding(100, 32)(tokens))
@@ -124,7 +127,7 @@ def bi_lstm() -> Training:
 
 
 def deepfm() -> Training:
-    """Clicks by factorized features and a deep part."""
+    """Build DeepFM: clicks by factorized features and a deep part."""
     fields, width = 20, 8
     features = static.data("features", [None, fields], "int64")
     label = static.data("label", [None, 1], "float32")
@@ -146,7 +149,7 @@ def deepfm() -> Training:
 
 
 def critic() -> Training:
-    """The half of a GAN with convolutions that judges what the other half makes."""
+    """Build the half of a convolutional GAN that judges the other half's images."""
     noise = static.data("noise", [None, 16], "float32")
     real = static.data("real", [None, 1, 16, 16], "float32")
     made = F.relu(nn.BatchNorm1D(8 * 16)(nn.Linear(16, 8 * 16)(noise)))
@@ -176,9 +179,9 @@ NETWORKS = {
 
 
 def begin(name: str, seed: int | None) -> Callable[[np.random.Generator], Any]:
-    """A function that takes a step of a network, with a feed of its own, and gives the loss.
+    """Return a function that runs a step of a network on a new feed, and returns the loss.
 
-    Its startup program has run.
+    The startup program has run by then.
     """
     paddle.enable_static()
     if seed is not None:

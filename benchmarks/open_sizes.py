@@ -1,18 +1,18 @@
-"""Models exported with open sizes, beside the same with declared sizes and Paddle's predictor.
+"""Models exported with open sizes, compared with declared sizes and with Paddle's predictor.
 
     python benchmarks/open_sizes.py --paddle PYTHON
     python benchmarks/open_sizes.py --paddle PYTHON --models FOLDER --only resnet
 
-PYTHON is that of an environment with paddlepaddle 2.6.2. It exports the networks of
+PYTHON is the interpreter of an environment with paddlepaddle 2.6.2. It exports the networks of
 `open_sizes_networks.py`, and the saved models in the folders, once with open sizes and once for
-each of three inputs. One predictor of graphopt has the first for all three inputs, and three others
-have one of the rest each. Where XLA was given the same text for both, they are the same code, and
-only the first is timed. Paddle's predictor, with oneDNN, has the export with open sizes. They take
-turns, on one core, which is given to this process and all that it starts. The numbers are CPU
-milliseconds of a run, in and out included, and ratios are medians of those within a round. graphopt
-runs in its full form, without padding. Where it misses the goal beside Paddle, the form with the
-kernels of oneDNN is measured, too, which a program that runs for long takes where it is the quicker
-one. Prints Markdown.
+each of three inputs. One predictor of graphopt runs the open export on all three inputs, and three
+others run one declared export each. Where XLA compiled the same text for both, they are the same
+code, and only the first is timed. Paddle's predictor, with oneDNN, runs the export with open sizes.
+They alternate on one core, to which this process and its children are bound. The numbers are CPU
+milliseconds of a run, with its input and output copies; ratios are medians over the ratios within a
+round. graphopt runs in its full form, without padding. Where it misses the goal against Paddle, the
+form with oneDNN kernels is measured too: a program that runs for long takes it where it is faster.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ Shapes = Mapping[str, tuple[str, Sequence[int]]]
 
 
 class Refused(Exception):
-    """A worker could not do what it was asked."""
+    """An error that a worker reported."""
 
 
 class Worker:
-    """A process that answers requests (`open_sizes_worker.py`); one that has ended begins anew."""
+    """A process that answers requests (`open_sizes_worker.py`); after its end a new one starts."""
 
     def __init__(self, command: Sequence[str], **environment: str) -> None:
         self._command, self._environment = [*command, str(WORKER)], environment
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """What a function of the worker gives; an error of it is raised as `Refused`."""
+        """Call a function of the worker and return its result; its error raises `Refused`."""
         process = self._process = self._process or subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -84,7 +84,7 @@ class Worker:
 
 
 class Row(NamedTuple):
-    """What was measured for one input: milliseconds, ratios, and how far the results differ."""
+    """The measurements of one input: milliseconds, ratios, and the difference of the results."""
 
     shapes: str
     milliseconds: Mapping[str, float]
@@ -96,7 +96,7 @@ class Row(NamedTuple):
 
 
 def network_shapes(worker: Worker) -> dict[str, list[Shapes]]:
-    """Three inputs of each network."""
+    """List three inputs of each network."""
     found = worker.ask("inputs")
 
     def sized(shape: Sequence[int | None], number: int) -> list[int]:
@@ -114,7 +114,7 @@ def network_shapes(worker: Worker) -> dict[str, list[Shapes]]:
 
 
 def model_shapes(folders: Sequence[Path]) -> dict[str, tuple[Path, Sequence[Shapes]]]:
-    """The saved models of the folders with open sizes, and three inputs of each."""
+    """Find the saved models with open sizes in the folders, with three inputs of each."""
     found: dict[str, tuple[Path, Sequence[Shapes]]] = {}
     for folder in folders:
         for case in sorted(folder.glob("*/model.pdmodel")):
@@ -126,7 +126,7 @@ def model_shapes(folders: Sequence[Path]) -> dict[str, tuple[Path, Sequence[Shap
 
 
 def start(paddle: str) -> dict[str, Worker]:
-    """The processes, by what they run; open and declared sizes have one."""
+    """Start the processes; open and declared sizes share one."""
     ours = [sys.executable, "-m", "graphopt", "run"]
     settings = {
         "FLAGS_graphopt_tier": "full",
@@ -147,9 +147,9 @@ def measure(
     rounds: int,
     seconds: float,
 ) -> Iterator[Row | str]:
-    """The rows of a network or a model; a text for what could not be measured.
+    """Measure a network or a model; yield its rows, or a text for a failure.
 
-    `task` is what exports it, which one, and its inputs.
+    `task` has the function that exports it, its name, and its inputs.
     """
     export, given, inputs = task
     with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +175,7 @@ def measure_input(
     rounds: int,
     seconds: float,
 ) -> Row:
-    """The times of one input, all ways in turns; `declared` is the predictor for its sizes."""
+    """Time all ways on one input, alternating; `declared` is the predictor for its sizes."""
     keys = {OPEN: OPEN, PADDLE: OPEN}
     results = {way: workers[way].ask("begin", key, shapes) for way, key in keys.items()}
     compiled = workers[OPEN].ask("texts")
@@ -219,7 +219,7 @@ def measure_input(
 
 
 def line(name: str, row: Row | str) -> str:
-    """The line of the table."""
+    """Format a line of the table."""
     if isinstance(row, str):
         return f"| `{name}` | {row} |" + " |" * 4
     ways = [f"{row.milliseconds[way]:.3g}" for way in (OPEN, PADDLE)]

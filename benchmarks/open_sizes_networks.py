@@ -23,7 +23,7 @@ class Network(NamedTuple):
 
 
 class Sequence(nn.Layer):
-    """A network of its parts, by a function that has them and the inputs."""
+    """A network of named parts, and a function that computes with them."""
 
     def __init__(self, forward: Callable[..., Any], **parts: Any) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Sequence(nn.Layer):
         self._forward = forward
 
     def forward(self, one: Any, other: Any = None) -> Any:
-        """What the function makes of one input, or of two."""
+        """Apply the function to one input, or to two."""
         if other is None:
             return self._forward(self, one)
         return self._forward(self, one, other)
@@ -48,7 +48,7 @@ def _encode_words(own: Any, tokens: Any) -> Any:
 
 
 def encoder() -> nn.Layer:
-    """A BERT of 4 layers that classifies a sentence."""
+    """Build a BERT of 4 layers that classifies a sentence."""
     layer = nn.TransformerEncoderLayer(256, 4, 1024, activation="gelu")
     return Sequence(
         _encode_words,
@@ -77,7 +77,7 @@ def _continue_words(own: Any, tokens: Any) -> Any:
 
 
 def gpt() -> nn.Layer:
-    """A decoder of 3 layers, whose mask has the size of its input."""
+    """Build a decoder of 3 layers, whose mask has the size of its input."""
     network = Sequence(
         _continue_words,
         words=nn.Embedding(1000, 256),
@@ -95,7 +95,7 @@ def gpt() -> nn.Layer:
 
 
 def transformer() -> nn.Layer:
-    """An encoder and a decoder of two layers each."""
+    """Build an encoder and a decoder of two layers each."""
 
     def translate(own: Any, source: Any, target: Any) -> Any:
         return own.scores(own.both(own.words(source), own.words(target)))
@@ -123,7 +123,7 @@ def _recurrent(cell: Any, **options: Any) -> nn.Layer:
 
 
 def text_cnn() -> nn.Layer:
-    """Convolutions of three widths over a sentence."""
+    """Build convolutions of three widths over a sentence."""
 
     def read(own: Any, tokens: Any) -> Any:
         words = own.words(tokens).transpose([0, 2, 1])
@@ -135,7 +135,7 @@ def text_cnn() -> nn.Layer:
 
 
 def tagger() -> nn.Layer:
-    """A temporal network of dilated convolutions, with a tag for each word."""
+    """Build a temporal network of dilated convolutions, with a tag for each word."""
 
     def read(own: Any, tokens: Any) -> Any:
         hidden = own.words(tokens).transpose([0, 2, 1])
@@ -153,7 +153,7 @@ def tagger() -> nn.Layer:
 
 
 def deepfm() -> nn.Layer:
-    """Clicks by factorized features and a deep part."""
+    """Build DeepFM: clicks by factorized features and a deep part."""
 
     def judge(own: Any, features: Any) -> Any:
         vectors = own.vectors(features)
@@ -178,7 +178,7 @@ def _convolution(before: int, after: int, stride: int = 1) -> nn.Layer:
 
 
 def unet() -> nn.Layer:
-    """Three steps down, three up, with what was there at each size."""
+    """Build a U-Net: three steps down, three up, with a skip connection at each size."""
 
     def segment(own: Any, picture: Any) -> Any:
         kept, hidden = [], picture
@@ -203,7 +203,7 @@ def unet() -> nn.Layer:
 
 
 def segmenter() -> nn.Layer:
-    """Pyramids of dilated convolutions over MobileNet's first layers, resized to the picture."""
+    """Build dilated pyramids over MobileNet's first layers, resized to the image."""
 
     def segment(own: Any, picture: Any) -> Any:
         hidden = own.backbone(picture)
@@ -226,7 +226,7 @@ def segmenter() -> nn.Layer:
 
 
 def recognizer() -> nn.Layer:
-    """Text in a line: convolutions, and an LSTM in both directions over the columns."""
+    """Build a text recognizer: convolutions, and a bidirectional LSTM over the columns."""
 
     def read(own: Any, picture: Any) -> Any:
         columns = own.convolutions(picture).squeeze(2).transpose([0, 2, 1])
@@ -241,7 +241,7 @@ def recognizer() -> nn.Layer:
 
 
 def super_resolution() -> nn.Layer:
-    """A picture of thrice the size, by shuffled channels."""
+    """Build a network that triples the size of an image, by a pixel shuffle."""
     return nn.Sequential(
         nn.Conv2D(3, 64, 5, padding=2),
         nn.Tanh(),
@@ -253,14 +253,14 @@ def super_resolution() -> nn.Layer:
 
 
 def autoencoder() -> nn.Layer:
-    """Strided convolutions down, and transposed ones up."""
+    """Build strided convolutions down, and transposed ones up."""
     down = [_convolution(3, 32, 2), _convolution(32, 64, 2), _convolution(64, 64, 2)]
     up = [nn.Conv2DTranspose(64, 64, 4, 2, 1), nn.ReLU(), nn.Conv2DTranspose(64, 32, 4, 2, 1)]
     return nn.Sequential(*down, *up, nn.ReLU(), nn.Conv2DTranspose(32, 3, 4, 2, 1), nn.Sigmoid())
 
 
 def vision_transformer() -> nn.Layer:
-    """Patches of a picture through an encoder of 4 layers."""
+    """Build an encoder of 4 layers over the patches of an image."""
 
     def classify(own: Any, picture: Any) -> Any:
         patches = own.patches(picture).flatten(2).transpose([0, 2, 1])

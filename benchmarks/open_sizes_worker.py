@@ -1,8 +1,8 @@
 """One process of open_sizes.py: exports models, and runs exported ones.
 
 It runs under Paddle, and under `graphopt run`, where `import paddle` is graphopt. Each line of its
-input is a request, the name of a function and its arguments in JSON, and each line that it prints
-after `ANSWER` is what the function gave.
+input is a request, the name of a function and its arguments in JSON. It prints the result after
+`ANSWER`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ UNSIZED = ("feed", "fetch", "rnn", "while", "conditional_block")
 
 
 class Read(Exception):
-    """What would be compiled is known, which is all that was asked for."""
+    """Raised once the text to compile is known, as no more is needed."""
 
 
 def inputs() -> dict[str, Any]:
-    """The inputs of each network: a dtype and a shape by the name, with None for open sizes."""
+    """List the inputs of each network: a dtype and a shape by name, with None for open sizes."""
     from open_sizes_networks import NETWORKS
 
     return {name: network.inputs for name, network in NETWORKS.items()}
 
 
 def export_network(name: str, folder: str, sizes: Sequence[Shapes | None]) -> list[str]:
-    """Write a network of `open_sizes_networks.py`, with open sizes for None and else with these."""
+    """Export a network of `open_sizes_networks.py` for each of `sizes`; None leaves sizes open."""
     import paddle
     from open_sizes_networks import NETWORKS
 
@@ -61,7 +61,7 @@ def export_network(name: str, folder: str, sizes: Sequence[Shapes | None]) -> li
 
 
 def export_model(prefix: str, folder: str, sizes: Sequence[Shapes | None]) -> list[str]:
-    """Write a saved model again: its inputs as they are for None, else with these sizes."""
+    """Export a saved model again for each of `sizes`; None leaves its inputs unchanged."""
     import paddle
     from paddle import static
 
@@ -83,7 +83,7 @@ def export_model(prefix: str, folder: str, sizes: Sequence[Shapes | None]) -> li
 
 
 def load(key: str, path: str) -> None:
-    """Make the predictor `key` of an exported model."""
+    """Create the predictor `key` of an exported model."""
     from paddle import inference
 
     config = inference.Config(f"{path}.pdmodel", f"{path}.pdiparams")
@@ -95,7 +95,7 @@ def load(key: str, path: str) -> None:
 
 
 def _step(key: str, shapes: Shapes) -> Callable[[], list[Any]]:
-    """A run of a predictor with arrays that are drawn for these shapes."""
+    """Return a function that runs a predictor on random arrays of these shapes."""
     generator = np.random.default_rng(0)
     feeds = {
         name: (
@@ -120,7 +120,7 @@ def _step(key: str, shapes: Shapes) -> Callable[[], list[Any]]:
 
 
 def begin(key: str, shapes: Shapes) -> list[float]:
-    """Run until the compiled form is there; the mean of each result's absolute values."""
+    """Run until the compiled form is ready; return each result's mean of absolute values."""
     run = _step(key, shapes)
     for _ in range(SETTLING_RUNS):
         found = run()
@@ -148,7 +148,7 @@ def watch() -> None:
 
 
 def texts(key: str = "", shapes: Shapes | None = None) -> list[str]:
-    """The digests so far; with a predictor those of what XLA would compile for a first run."""
+    """Return and forget the digests so far; for a predictor, of the texts of a first run."""
     if shapes is not None:
         _reads_only.append(key)
         with contextlib.suppress(Read):
@@ -160,7 +160,7 @@ def texts(key: str = "", shapes: Shapes | None = None) -> list[str]:
 
 
 def spend(key: str, shapes: Shapes, seconds: float) -> float:
-    """CPU seconds of a run, the mean of as many as take this long."""
+    """Measure the CPU seconds of a run, the mean over `seconds` of runs."""
     run, runs = _step(key, shapes), 0
     began = time.process_time()
     while (spent := time.process_time() - began) < seconds:

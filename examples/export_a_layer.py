@@ -1,4 +1,4 @@
-"""A layer whose number of steps depends on the data, as a program, as files, and deployed.
+"""A layer with a data-dependent number of steps, as a program, as files, and deployed.
 
 python examples/export_a_layer.py
 """
@@ -25,7 +25,7 @@ class Damped(nn.Layer):
         self.linear = nn.Linear(2, 2, weight_attr=paddle.ParamAttr(initializer=half))
 
     def forward(self, x: Any, limit: float = 1.0) -> Any:
-        """The numbers, and how many steps it took."""
+        """Return the damped numbers, and the number of steps."""
         steps = 0
         while x.abs().max() > limit:
             x = self.linear(x)
@@ -36,7 +36,7 @@ class Damped(nn.Layer):
 
 
 def main() -> tuple[list[int], list[int]]:
-    """The steps for three inputs: those of the traced layer, and of the deployed files."""
+    """Compare the steps for three inputs, of the traced layer and of the deployed files."""
     strategy = BuildStrategy()
     strategy.fuse_gemm_epilogue = True
     net = Damped()

@@ -23,7 +23,7 @@ SIZE = 24
 
 
 def step(letter: static.Variable, hidden: static.Variable) -> tuple[static.Variable, ...]:
-    """The scores of the next letter and the next state, for letters [n] and states [n, SIZE]."""
+    """Compute the next letter's scores and the next state, for letters [n], states [n, SIZE]."""
     seen = static.nn.embedding(letter, [len(LETTERS), SIZE], param_attr="letters")
     both = paddle.concat([seen, hidden], axis=1)
     attrs = {"weight_attr": paddle.ParamAttr("step.w"), "bias_attr": paddle.ParamAttr("step.b")}
@@ -33,12 +33,12 @@ def step(letter: static.Variable, hidden: static.Variable) -> tuple[static.Varia
 
 
 def encoded() -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """The words as numbers of letters, ends filled up with the letter that ends a word."""
+    """Encode the words as numbers of letters, padded with the letter that ends a word."""
     return np.array([[LETTERS.index(c) for c in word.ljust(LONGEST, ".")] for word in WORDS])
 
 
 def train(executor: static.Executor, steps: int = 150) -> float:
-    """Build and run the training program; the last loss."""
+    """Build and run the training program; return the last loss."""
     words = static.data("words", [None, LONGEST], "int64")
     hidden = paddle.full([len(WORDS), SIZE], 0.0)
     losses: list[static.Variable] = []
@@ -54,7 +54,7 @@ def train(executor: static.Executor, steps: int = 150) -> float:
 
 
 def speller() -> static.Variable:
-    """The letters [LONGEST] of the word that starts with the letter `first` (int64 [1])."""
+    """Build a loop that spells the word that starts with `first` (int64 [1]): letters [LONGEST]."""
     first = static.data("first", [1], "int64")
     places = paddle.arange(LONGEST, dtype="int64")
 

@@ -28,19 +28,22 @@ BUCKETS = Buckets(
 
 
 def transformer(x: Any) -> Any:
-    """The mean of what a layer of attention makes of the letters."""
+    """Average the outputs of an attention layer over the letters."""
     layer = nn.TransformerEncoderLayer(SIZE, 2, 2 * SIZE, dropout=0.0)
     return paddle.mean(layer(x), axis=1)
 
 
 def lstm(x: Any) -> Any:
-    """What two layers remember at the last letter, and backwards at the first."""
+    """Return the final states of two bidirectional LSTM layers.
+
+    The forward state is from the last letter, the backward state from the first.
+    """
     _, (hidden, _) = nn.LSTM(SIZE, SIZE // 2, 2, "bidirect")(x)
     return paddle.concat([hidden[2], hidden[3]], axis=1)
 
 
 def build(network: Callable[[Any], Any]) -> tuple[static.Program, static.Program, Any]:
-    """The training program, its startup program, and the loss."""
+    """Build the training program, its startup program, and the loss."""
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 5
     with static.program_guard(main, startup):
@@ -53,7 +56,7 @@ def build(network: Callable[[Any], Any]) -> tuple[static.Program, static.Program
 
 
 def batches(count: int) -> Iterator[dict[str, Any]]:
-    """Lines of 5 to 40 letters, 1 to 16 at a time."""
+    """Draw lines of 5 to 40 letters, 1 to 16 at a time."""
     generator = np.random.default_rng(0)
     for _ in range(count):
         rows, length = generator.integers(1, 17), generator.integers(5, 41)
@@ -65,7 +68,7 @@ def batches(count: int) -> Iterator[dict[str, Any]]:
 def train(
     network: Callable[[Any], Any], buckets: Buckets | None, steps: int
 ) -> tuple[list[float], dict[str, Any], float]:
-    """The losses, what the executor compiled, and the seconds that it took."""
+    """Train a network; return the losses, the executor's statistics, and the seconds."""
     main, startup, loss = build(network)
     with static.scope_guard(static.Scope()):
         executor = static.Executor(paddle.CPUPlace(), buckets=buckets)
@@ -80,7 +83,7 @@ def train(
 def compare(
     network: Callable[[Any], Any], steps: int = 30
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Train both ways and compare; what each compiled."""
+    """Train with buckets and without, and compare losses and compiled programs."""
     exact, exact_stats, exact_seconds = train(network, None, steps)
     found, stats, seconds = train(network, BUCKETS, steps)
     np.testing.assert_allclose(found, exact, rtol=2e-3)
@@ -92,7 +95,7 @@ def compare(
 
 
 def main() -> None:
-    """Both networks."""
+    """Compare both networks."""
     paddle.enable_static()
     for network in (transformer, lstm):
         compare(network)

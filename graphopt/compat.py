@@ -1,4 +1,4 @@
-"""Text, bytes and numbers as Python 2 and 3 share them (paddle.compat of Paddle 1.8)."""
+"""Conversions of text, bytes and numbers between Python 2 and 3 (paddle.compat of Paddle 1.8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ int_type = int
 
 
 def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
-    """Bytes as text; also those in a list, set or dict, itself changed with `inplace`."""
+    """Decode bytes to text, also in a list, set or dict, which `inplace` modifies."""
 
     def text(value: Any) -> Any:
         return value.decode(encoding) if isinstance(value, bytes) else value
@@ -24,7 +24,7 @@ def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
 
 
 def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
-    """Text as bytes; also that in a list, set or dict, itself changed with `inplace`."""
+    """Encode text to bytes, also in a list, set or dict, which `inplace` modifies."""
 
     def raw(value: Any) -> Any:
         return value.encode(encoding) if isinstance(value, str) else value
@@ -51,7 +51,7 @@ def _each(obj: Any, change: Callable[[Any], Any], inplace: bool) -> Any:
 
 
 def round(x: float, d: int = 0) -> float:
-    """The nearest number with d decimals; halves are rounded away from 0, as in Python 2."""
+    """Round to the nearest number with d decimals; halves away from 0, as in Python 2."""
     if not math.isfinite(x) or not x:
         return x
     power = 10**d
@@ -59,12 +59,12 @@ def round(x: float, d: int = 0) -> float:
 
 
 def floor_division(x: float, y: float) -> float:
-    """x // y."""
+    """Compute x // y."""
     return x // y
 
 
 def get_exception_message(exc: BaseException | None) -> str:
-    """The message of an exception; AssertedError without one."""
+    """Return the message of an exception; AssertedError for None."""
     if exc is None:
         raise AssertedError("get_exception_message(): 'exc' is None; give an exception")
     return str(exc)

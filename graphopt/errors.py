@@ -26,7 +26,7 @@ class ProgramError(OperatorError, ValueError):
 
 
 class OperandError(ProgramError, TypeError):
-    """An argument is of a kind, or a Variable of a dtype, that the function does not take."""
+    """An argument of a type, or a Variable of a dtype, that the function does not accept."""
 
 
 class AssertedError(GraphoptError, ValueError, AssertionError):
@@ -38,10 +38,10 @@ class UnsupportedError(GraphoptError, NotImplementedError):
 
 
 class OpenSizeError(UnsupportedError):
-    """Sizes or numbers that are open in a program, and have to be known to translate it.
+    """Open sizes or numbers of a program that must be known to translate it.
 
-    `values` are those in the program whose elements they are, none for the sizes of feeds; `feeds`
-    are the names of feeds of a few numbers that decide them.
+    `values` are the values whose elements they are, none for the sizes of feeds. `feeds` names the
+    feeds of a few numbers that determine them.
     """
 
     values: tuple[Any, ...] = ()
@@ -65,7 +65,7 @@ class MismatchError(FormatError, RuntimeError):
 
 
 class MissingModelError(GraphoptError, FileNotFoundError, ValueError):
-    """There is no file of a model where it was looked for."""
+    """There is no model file at the path."""
 
 
 class LimitError(FormatError):
@@ -85,7 +85,7 @@ class EOFException(GraphoptError):
 
 
 class ReaderError(OperatorError, RuntimeError, SystemError):
-    """The generator of a loader raised; its exception is the cause of this one."""
+    """The generator of a loader raised; its exception is this one's cause."""
 
 
 class LengthsError(OperatorError, ValueError):
@@ -143,7 +143,7 @@ class IndexRangeError(FeedError, IndexError):
 
 
 class StrategyError(GraphoptError, RuntimeError):
-    """A strategy object was changed after it was finalised."""
+    """A strategy object was changed after it was finalized."""
 
 
 class PassError(GraphoptError, RuntimeError):
@@ -155,7 +155,7 @@ class StrictError(GraphoptError, RuntimeError):
 
 
 class LockError(GraphoptError, RuntimeError):
-    """Rewrites no longer happen as often as a lock file says."""
+    """Rewrites no longer happen as often as a lock file states."""
 
 
 class WorldError(GraphoptError, ValueError):
@@ -163,14 +163,14 @@ class WorldError(GraphoptError, ValueError):
 
 
 class TrainerError(GraphoptError, RuntimeError):
-    """A trainer of the job died, stalled, differs from the others or did not come."""
+    """A trainer of the job died, stalled, did not join, or differs from the others."""
 
 
 def comes_again(call: Callable[[], Any], error: Exception) -> bool:
-    """True if a call, which raised this error, raises such an error again; it is its own then.
+    """True if the call raises an error of this type again: then it is the call's own error.
 
-    A handler of a signal, or another thread, may raise any exception between two instructions of
-    Python. Such an exception is for whoever caught nothing, and does not come again.
+    A signal handler, or another thread, may raise any exception between two instructions of Python.
+    Such an exception must reach the caller, and a repeated call does not raise it.
     """
     try:
         call()
@@ -180,7 +180,7 @@ def comes_again(call: Callable[[], Any], error: Exception) -> bool:
 
 
 def message_of(error: Exception) -> str:
-    """The message of an error; of the system's, the file and what is wrong, without its number."""
+    """Compose the message of an error; for a system error the file and the cause, without errno."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -1,9 +1,9 @@
 """Fourier transforms (paddle.fft).
 
-`norm` says which direction is divided by the number of elements: "backward", "forward", or "ortho"
-for the root of it in both. The sizes `n` and `s` cut the input, or pad it with zeros. Each function
-raises ValueError for sizes, axes and norms that do not fit. Hermitian functions (`hfft`, `ihfft`)
-are the opposite directions of the real ones.
+`norm` selects the direction that is divided by the number of elements: "backward" or "forward";
+"ortho" divides both by its square root. The sizes `n` and `s` cut the input, or pad it with zeros.
+Each function raises ValueError for sizes, axes and norms that do not fit. Hermitian functions
+(`hfft`, `ihfft`) are the opposite directions of the real ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPLEX = {"float64": "complex128"}
 
 
 def _axes(x: Variable, s: Any, axes: Any, function: str) -> tuple[list[int], list[int] | None]:
-    """The axes from 0 on, and the sizes along them."""
+    """Normalize the axes to start from 0, and check the sizes along them."""
     rank = len(arguments.variable(x, "x", function).shape)
     sizes = None if s is None else arguments.integers(s, "s", function)
     if axes is None:
@@ -50,7 +50,7 @@ def _axes(x: Variable, s: Any, axes: Any, function: str) -> tuple[list[int], lis
 
 
 def _resize_axes(x: Variable, axes: Sequence[int], sizes: Sequence[int]) -> Variable:
-    """x cut at the end, or padded with zeros, along axes of known size."""
+    """Cut x at the end, or pad it with zeros, along axes of known size."""
     longer = [0] * (2 * len(x.shape))
     for axis, size in zip(axes, sizes, strict=True):
         if x.shape[axis] > size:
@@ -134,7 +134,7 @@ class _AlongAxes(Protocol):
 
 
 def _along_axis(function: str, text: str) -> _AlongAxis:
-    """Make the transform along one axis."""
+    """Build the function that transforms along one axis."""
 
     def transform(
         x: Variable,
@@ -149,7 +149,7 @@ def _along_axis(function: str, text: str) -> _AlongAxis:
 
 
 def _along_axes(function: str, text: str) -> _AlongAxes:
-    """Make the transform along several axes."""
+    """Build the function that transforms along several axes."""
 
     def transform(
         x: Variable,
@@ -164,7 +164,7 @@ def _along_axes(function: str, text: str) -> _AlongAxes:
 
 
 def _along_two(function: str) -> _AlongAxes:
-    """Make the transform along two axes, the last two by default."""
+    """Build the function that transforms along two axes, the last two by default."""
     several = f"{function[:-1]}n"
 
     def transform(
@@ -215,15 +215,15 @@ def _frequencies(values: Any, n: int, d: float) -> Variable:
 
 
 def fftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None) -> Variable:
-    """The n frequencies of `fft` for samples d apart (paddle.fft.fftfreq).
+    """Compute the n frequencies of `fft` for samples d apart (paddle.fft.fftfreq).
 
-    The dtype is the default one, whatever `dtype` says.
+    The dtype is the default one, whatever `dtype` is.
     """
     return _frequencies(np.roll(np.arange(-(n // 2), (n + 1) // 2), -(n // 2)), n, d)
 
 
 def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None) -> Variable:
-    """The n // 2 + 1 frequencies of `rfft` (paddle.fft.rfftfreq); `dtype` has no effect."""
+    """Compute the n // 2 + 1 frequencies of `rfft` (paddle.fft.rfftfreq); `dtype` has no effect."""
     return _frequencies(np.arange(n // 2 + 1), n, d)
 
 
@@ -238,12 +238,12 @@ def _shift_axes(function: str, x: Variable, axes: Any, extra: int, name: str | N
 
 
 def fftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable:
-    """Frequency 0 moved to the middle of the axes, all by default (paddle.fft.fftshift)."""
+    """Move frequency 0 to the middle of the axes, all by default (paddle.fft.fftshift)."""
     return _shift_axes("fftshift", x, axes, 0, name)
 
 
 def ifftshift(x: Variable, axes: Any = None, name: str | None = None) -> Variable:
-    """The inverse of `fftshift` (paddle.fft.ifftshift)."""
+    """Invert `fftshift` (paddle.fft.ifftshift)."""
     return _shift_axes("ifftshift", x, axes, 1, name)
 
 

@@ -18,12 +18,12 @@ _REDUCTIONS = {"sum": "add", "mean": "mean", "min": "amin", "max": "amax"}
 
 
 def _column(ids: Variable, rank: int) -> Variable:
-    """Numbers [e] as [e, 1, ...] of a rank."""
+    """Reshape ids [e] to [e, 1, ...] of this rank."""
     return reshape(ids, [-1, *[1] * (rank - 1)])
 
 
 def _reduce_rows(rows: Variable, ids: Variable, size: Any, kind: str) -> Variable:
-    """The rows of each number from 0 to size - 1, reduced; zeros for numbers without rows."""
+    """Reduce the rows of each id from 0 to size - 1; ids without rows get zeros."""
     empty = full([size, *rows.shape[1:]], 0, rows.dtype)
     own = _column(cast(ids, "int64"), len(rows.shape))
     return put_along_axis(empty, own, rows, 0, _REDUCTIONS[kind], include_self=False)
@@ -53,7 +53,7 @@ def send_u_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """For each node the rows of x [n, ...] that edges bring, reduced: [out_size or n, ...].
+    """Reduce for each node the rows of x [n, ...] of its incoming edges: [out_size or n, ...].
 
     Edge i goes from node src_index[i] to node dst_index[i]; nodes without edges get zeros.
     `reduce_op` is sum, mean, min or max. Paddle page: paddle.geometric.send_u_recv.
@@ -72,9 +72,9 @@ def send_ue_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """As `send_u_recv`, of the rows of x with the edges' y [e, ...] by `message_op`.
+    """Combine rows of x with edge features y [e, ...], and reduce them as `send_u_recv`.
 
-    That is add, sub, mul or div. Paddle page: paddle.geometric.send_ue_recv.
+    `message_op` is add, sub, mul or div. Paddle page: paddle.geometric.send_ue_recv.
     """
     function = "send_ue_recv"
     rows = gather(arguments.variable(x, "x", function), src_index)
@@ -84,7 +84,7 @@ def send_ue_recv(
 
 
 def _of_one_rank(x: Variable, y: Variable) -> tuple[Variable, Variable]:
-    """x and y with as many axes as each other, after the first."""
+    """Insert axes after the first into x or y, so that both have the same rank."""
     rank = len(x.shape) - len(y.shape)
     if rank > 0:
         return x, reshape(y, [0, *[1] * rank, *y.shape[1:]])
@@ -99,7 +99,7 @@ def send_uv(
     message_op: str = "add",
     name: str | None = None,
 ) -> Variable:
-    """For each edge the row of x where it starts with that of y where it ends: [e, ...].
+    """Combine for each edge its source row of x and its destination row of y: [e, ...].
 
     `message_op` is add, sub, mul or div. Paddle page: paddle.geometric.send_uv.
     """
@@ -115,26 +115,26 @@ def _segments(function: str, data: Any, segment_ids: Any) -> Variable:
 
 
 def segment_sum(data: Variable, segment_ids: Variable, name: str | None = None) -> Variable:
-    """The sums of the rows of each segment (paddle.geometric.segment_sum).
+    """Sum the rows of each segment (paddle.geometric.segment_sum).
 
-    `segment_ids` [n] says which segment each row of data [n, ...] is in. The number of segments is
-    the largest one and one more, so the run decides it; an empty one is zeros.
+    `segment_ids` [n] has the segment of each row of data [n, ...]. The number of segments is the
+    largest id + 1, so the run determines it; an empty segment is zeros.
     """
     return _segments("segment_sum", data, segment_ids)
 
 
 def segment_mean(data: Variable, segment_ids: Variable, name: str | None = None) -> Variable:
-    """As `segment_sum`, the means (paddle.geometric.segment_mean)."""
+    """Average the rows of each segment, as `segment_sum` (paddle.geometric.segment_mean)."""
     return _segments("segment_mean", data, segment_ids)
 
 
 def segment_min(data: Variable, segment_ids: Variable, name: str | None = None) -> Variable:
-    """As `segment_sum`, the smallest of each column (paddle.geometric.segment_min)."""
+    """Find the smallest of each segment's rows, as `segment_sum` (paddle.geometric.segment_min)."""
     return _segments("segment_min", data, segment_ids)
 
 
 def segment_max(data: Variable, segment_ids: Variable, name: str | None = None) -> Variable:
-    """As `segment_sum`, the largest of each column (paddle.geometric.segment_max)."""
+    """Find the largest of each segment's rows, as `segment_sum` (paddle.geometric.segment_max)."""
     return _segments("segment_max", data, segment_ids)
 
 

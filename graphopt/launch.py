@@ -2,13 +2,13 @@
 
 Each trainer is a process with Paddle's environment (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
 PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and FLAGS_selected_gpus, 0 unless it is set) on
-ports of the loopback address that are free now, and with all other variables of the launcher. Its
-output is shown after its number. The script may import graphopt or paddle.
+free ports of the loopback address, and with all other variables of the launcher. Its number
+precedes each line of its output. The script may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
-step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
-killed. When one trainer fails, the others are ended. With --max-restarts all are then started
-again, so that the script goes on from what it has saved. The exit code is that of the trainer that
+step, by SystemExit in the script; trainers that still run after --stop-timeout seconds are killed.
+When one trainer fails, the launcher ends the others. With --max-restarts it then starts all again,
+so that the script resumes from its saved state. The exit code is the code of the trainer that
 failed first in the last start (128 + n for signal n, 143 for SIGTERM).
 """
 
@@ -66,17 +66,17 @@ class Trainer:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, negative for a signal, None while it runs."""
+        """The exit code, negative for a signal; None while the trainer runs."""
         return self.process.poll()
 
     def _show(self) -> None:
-        """Print its output, line by line."""
+        """Print the trainer's output, line by line."""
         for line in self.process.stdout or ():
             with _output:
                 print(f"[{self.number}]", line.rstrip("\n"), flush=True)
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to its child processes."""
+        """Send a signal to the trainer and to its child processes."""
         try:
             os.killpg(self.process.pid, number)
         except (OSError, AttributeError):  # it has ended, or Windows, which has no groups
@@ -85,7 +85,7 @@ class Trainer:
 
 
 def _die_with_parent() -> None:
-    """Ask Linux to kill this process when the launcher is killed and can do it no more."""
+    """Ask Linux to kill this process if the launcher is killed and cannot do so itself."""
     assert _LIBC is not None
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
@@ -100,7 +100,7 @@ class Stop:
         self._waiting: list[int] = []
 
     def receive(self, number: int, _: Any = None) -> None:
-        """The handler of a signal, which trainers get as soon as all of them are started.
+        """Handle a signal; trainers get it as soon as all of them have started.
 
         The first signal counts; Ctrl-C sets no limit, because the user can press it again.
         """
@@ -110,7 +110,7 @@ class Stop:
             self.limit = min(self.limit, time.monotonic() + self.timeout)
 
     def pass_on(self, trainers: Sequence[Trainer]) -> None:
-        """Send trainers the signals that have come."""
+        """Send the received signals to trainers."""
         while self._waiting:
             number = self._waiting.pop(0)
             for trainer in trainers:
@@ -118,7 +118,7 @@ class Stop:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command, the only one of its process; returns the exit code."""
+    """Run the command, the only one of its process; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m graphopt.launch",
         description=__doc__,
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
+    """Declare the arguments of the command."""
     add = parser.add_argument
     # the other names are those of Paddle's launcher and of torchrun
     names = ("--nproc", "--nproc_per_node", "--nproc-per-node")
@@ -181,7 +181,7 @@ def _at_least(least: int) -> Callable[[str], int]:
 def trainer_environments(
     options: argparse.Namespace, base: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """The environment of each trainer."""
+    """Build the environment of each trainer."""
     common = {**base, TOKEN: secrets.token_hex(16), "PYTHONUNBUFFERED": "1"}
     # scripts of several trainers take the number of their device from here
     common.setdefault("FLAGS_selected_gpus", "0")
@@ -210,7 +210,7 @@ def _say(text: str) -> None:
 
 
 def _run(options: argparse.Namespace, stop: Stop) -> int:
-    """Start all trainers once and see them end; returns the exit code."""
+    """Start all trainers once and watch them to their end; return the exit code."""
     explain = Timeouts.of(os.environ).grace + 1.5
     trainers: list[Trainer] = []
     try:
@@ -225,10 +225,10 @@ def _run(options: argparse.Namespace, stop: Stop) -> int:
 
 
 def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
-    """Wait until all have ended well, or one has not; returns the exit code.
+    """Wait until all trainers succeed or one fails; return the exit code.
 
-    After a failure the others have `explain` seconds to report and end; after SIGTERM, also to one
-    of them, those of `stop`.
+    After a failure the others have `explain` seconds to report and end. After SIGTERM, even to one
+    of them, they have the time of `stop`.
     """
     failed: list[Trainer] = []
     limit = math.inf
@@ -265,7 +265,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
 
 
 def _end(trainers: Sequence[Trainer], patience: float) -> None:
-    """End the processes that still run, and wait until all their output is shown."""
+    """End the running processes, and wait until all their output is shown."""
     running = [trainer for trainer in trainers if trainer.code is None]
     for trainer in running:
         trainer.signal(signal.SIGTERM)

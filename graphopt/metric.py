@@ -23,9 +23,10 @@ def accuracy(
     total: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Share of rows with the label among the k largest scores: float32 scalar (metric.accuracy).
+    """Compute the fraction of rows whose label is among the k largest scores (metric.accuracy).
 
-    `input` is [n, classes], `label` integer [n, 1]. `correct` and `total` receive the counts.
+    The result is a float32 scalar. `input` is [n, classes], `label` integer [n, 1]. `correct` and
+    `total` receive the counts.
     """
     arguments.variable(input, "input", "accuracy")
     arguments.variable(label, "label", "accuracy")
@@ -53,11 +54,11 @@ def auc(
     slide_steps: int = 1,
     ins_tag_weight: Variable | None = None,
 ) -> tuple[Variable, Variable, list[Variable]]:
-    """The area under the curve of all batches so far, and of the last ones (paddle.static.auc).
+    """Compute the area under the curve of all batches, and of the last ones (paddle.static.auc).
 
     `input` is [n, 2] with the probability of a positive label in its last column, `label` integer
-    [n, 1]. Returns (the area so far, that of the last `slide_steps` batches, the statistics that
-    both keep), the areas float64 scalars; nan when a probability is outside [0, 1]. `topk` and
+    [n, 1]. Returns (the area so far, the area of the last `slide_steps` batches, the statistics of
+    both). The areas are float64 scalars; nan when a probability is outside [0, 1]. `topk` and
     `ins_tag_weight` have no effect, as in Paddle.
 
     Raises ProgramError for another curve or other shapes.
@@ -68,9 +69,9 @@ def auc(
 
 
 def auc_statistics(num_thresholds: int, slide_steps: int) -> list[Variable]:
-    """The state of `auc`: the positive and negative counts of the last batches, and of all.
+    """Create the state of `auc`: positive and negative counts of the last batches, and of all.
 
-    Paddle's names, `_generated_var_0`, …, are those by which scripts find and reset them.
+    Scripts find and reset them by Paddle's names, `_generated_var_0`, …
     """
     buckets, steps = num_thresholds + 1, arguments.integer(slide_steps, "slide_steps", "auc")
     shapes = [[(1 + steps) * buckets + 1] if steps else [1, buckets]] * 2 + [[1, buckets]] * 2
@@ -85,7 +86,7 @@ def auc_areas(
     num_thresholds: int,
     slide_steps: int,
 ) -> tuple[Variable, Variable]:
-    """The areas of all batches and of the last ones, float64 scalars."""
+    """Compute the areas of all batches and of the last ones, float64 scalars."""
     arguments.variable(input, "input", "auc")
     arguments.variable(label, "label", "auc")
     helper = LayerHelper("auc")
@@ -103,7 +104,7 @@ class Metric(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget everything added so far."""
+        """Forget all added batches."""
 
     @abstractmethod
     def update(self, *args: Any, **kwargs: Any) -> Any:
@@ -111,14 +112,14 @@ class Metric(ABC):
 
     @abstractmethod
     def accumulate(self) -> Any:
-        """The metric of everything added."""
+        """Compute the metric of all added batches."""
 
     @abstractmethod
     def name(self) -> Any:
-        """The metric's name."""
+        """Return the metric's name."""
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """The arguments of `update`, from outputs and labels; a program may compute them."""
+        """Compute the arguments of `update` from outputs and labels; it may append operators."""
         return args
 
 
@@ -133,7 +134,7 @@ class Accuracy(Metric):
         self.reset()
 
     def compute(self, pred: Variable, label: Variable, *args: Any) -> Variable:
-        """Operators that compute which of the best scores are right, float32 [n, max(topk)].
+        """Append operators that mark which of the best scores are right, float32 [n, max(topk)].
 
         `label` is integer [n] or [n, 1], or one-hot [n, classes].
         """
@@ -150,7 +151,7 @@ class Accuracy(Metric):
         return cast(equal(best, cast(label, best.dtype)), "float32")
 
     def update(self, correct: Any, *args: Any) -> Any:
-        """Add the results of `compute`; this batch's accuracy, a list if there are several k."""
+        """Add the results of `compute`; return this batch's accuracy, a list for several k."""
         right = np.asarray(correct)
         count = int(np.prod(right.shape[:-1]))
         found: list[float] = []

@@ -26,13 +26,12 @@ def export(
 ) -> None:
     """Write a layer's `forward`, or a function, as `path`.onnx (paddle.onnx.export).
 
-    `input_spec` and `configs` are as of `paddle.jit.save`. The file has the operators of opset 20,
-    or those of `opset_version` from 21 to 23: ONNX's own version converter makes an older opset of
+    `input_spec` and `configs` are passed to `paddle.jit.save`. The file has the operators of opset
+    20, or of `opset_version` from 21 to 23: ONNX's own version converter makes an older opset of
     them, and readers of an older one are rare.
 
     Raises ValueError for a path without a file name or an opset that cannot be written,
-    UnsupportedError for ops that ONNX has no operators for, with all of them; and as
-    `paddle.jit.save`.
+    UnsupportedError that lists all ops without ONNX operators, and the errors of `paddle.jit.save`.
     """
     from graphopt.models.export.onnx import OPSET
 

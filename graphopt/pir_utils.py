@@ -1,6 +1,6 @@
-"""Switches between Paddle's two records of programs (paddle.pir_utils).
+"""Switches between Paddle's two program representations (paddle.pir_utils).
 
-graphopt has one: layers append Operators to a Program, whatever the switch says. So a script that
+graphopt has one: layers append Operators to a Program, independent of the switch. So a script that
 builds its programs both ways builds the same ones twice.
 """
 
@@ -57,7 +57,7 @@ class IrGuard(DygraphOldIrGuard):
 
 
 def test_with_pir_api(func: Callable[..., Any]) -> Callable[..., None]:
-    """The function called twice, outside of an IrGuard and then inside (test_with_pir_api)."""
+    """Decorate a function to run twice: outside an IrGuard, then inside (test_with_pir_api)."""
 
     @wraps(func)
     def both(*args: Any, **kwargs: Any) -> None:

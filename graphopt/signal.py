@@ -24,7 +24,7 @@ _PADS = ("constant", "reflect")
 
 
 def _places(count: int, length: int, hop: int) -> Variable:
-    """The places that the elements of frames come from, frame after frame."""
+    """List the index in the signal of each element of the frames, frame after frame."""
     starts = np.arange(count) * hop
     return assign((starts[:, None] + np.arange(length)).reshape(-1).astype("int64"))
 
@@ -32,7 +32,7 @@ def _places(count: int, length: int, hop: int) -> Variable:
 def _window(
     function: str, window: Any, n_fft: int, win_length: int | None, dtype: Any
 ) -> tuple[Variable, int]:
-    """The window [n_fft], with zeros at both ends, and its own length."""
+    """Pad the window with zeros at both ends to [n_fft]; return it and its own length."""
     length = n_fft if win_length is None else win_length
     if not 0 < length <= n_fft:
         raise ValueError(f"{function}(): 'win_length' should be in (0, {n_fft}], found {length}")
@@ -55,7 +55,7 @@ def _check_known(function: str, size: int, shape: Any) -> int:
 
 
 def _mirror_ends(x: Variable, n: int) -> Variable:
-    """x [b, t] with n more elements at both ends, the mirror images of those inside."""
+    """Extend x [b, t] by n elements at both ends, by reflection."""
     size = x.shape[1]
     ends = slice_(x, [1], [1], [n + 1]), slice_(x, [1], [size - n - 1], [size - 1])
     return concat([flip(ends[0], [1]), x, flip(ends[1], [1])], 1)
@@ -64,7 +64,7 @@ def _mirror_ends(x: Variable, n: int) -> Variable:
 def frame(
     x: Variable, frame_length: int, hop_length: int, axis: int = -1, name: str | None = None
 ) -> Variable:
-    """Parts of a signal of a known length, which may overlap (paddle.signal.frame).
+    """Cut a signal of known length into frames, which may overlap (paddle.signal.frame).
 
     A signal [..., t] gives [..., frame_length, frames], one along axis 0 [frames, frame_length,
     ...]. Raises ValueError for another axis, and for frames that do not fit.
@@ -78,7 +78,7 @@ def frame(
 
 
 def overlap_add(x: Variable, hop_length: int, axis: int = -1, name: str | None = None) -> Variable:
-    """The sum of frames, each at the place where `frame` took it from (paddle.signal.overlap_add).
+    """Add frames at the places from which `frame` takes them (paddle.signal.overlap_add).
 
     Frames are [..., frame_length, frames], along axis 0 [frames, frame_length, ...]; both sizes
     must be known. Raises ValueError for another axis.
@@ -102,12 +102,12 @@ def stft(
     onesided: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """The spectra of windows along a signal [t] or [b, t]: [..., frequencies, frames].
+    """Compute the spectra [..., frequencies, frames] of windows along a signal [t] or [b, t].
 
     Windows of n_fft elements begin every `hop_length`, n_fft // 4 by default; with `center` their
     middles do, and the signal is padded. Real signals give n_fft // 2 + 1 frequencies, or all when
-    not `onesided`. The length t must be known; ValueError for what does not fit. Paddle page:
-    paddle.signal.stft.
+    not `onesided`. The length t must be known; ValueError for arguments that do not fit. Paddle
+    page: paddle.signal.stft.
     """
     function = "stft"
     rank = len(arguments.variable(x, "x", function).shape)
@@ -153,11 +153,11 @@ def istft(
     return_complex: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The signal [t] or [b, t] of the spectra [..., frequencies, frames] that `stft` gives.
+    """Invert `stft`: map spectra [..., frequencies, frames] to a signal [t] or [b, t].
 
-    Where windows overlap, they are added and divided by their squares. `length` cuts the result,
+    Overlapping windows are added and divided by the sum of their squares. `length` cuts the result,
     which is complex with `return_complex` (then not `onesided`). The number of frames must be
-    known; ValueError for what does not fit. Paddle page: paddle.signal.istft.
+    known; ValueError for arguments that do not fit. Paddle page: paddle.signal.istft.
     """
     function = "istft"
     rank = len(arguments.variable(x, "x", function).shape)

@@ -1,4 +1,4 @@
-"""The version of Paddle whose names a script uses (paddle.version); outside of one, graphopt's.
+"""The version of Paddle whose names a script uses (paddle.version); outside a script, graphopt's.
 
 `full_version`, `major`, `minor`, `patch` and `rc` are text.
 """
@@ -16,7 +16,7 @@ _PARTS = ("major", "minor", "patch")
 
 
 def _find(name: str) -> str:
-    """The version or a part of it; KeyError for another name."""
+    """Return the version or a part of it; KeyError for another name."""
     if name == "full_version":
         return version()
     parts: dict[str, str] = dict(zip(_PARTS, version().split("."), strict=True))
@@ -34,17 +34,17 @@ def show() -> None:
 
 
 def mkl() -> str:
-    """OFF: XLA brings what it multiplies with."""
+    """Return OFF: XLA brings its own libraries for products."""
     return with_mkl
 
 
 def cuda() -> str:
-    """False: what is compiled for CUDA here is JAX (paddle.version.cuda)."""
+    """Return False: only JAX is compiled for CUDA here (paddle.version.cuda)."""
     return "False"
 
 
 def cudnn() -> str:
-    """False: what is compiled for cuDNN here is JAX (paddle.version.cudnn)."""
+    """Return False: only JAX is compiled for cuDNN here (paddle.version.cudnn)."""
     return "False"
 
 

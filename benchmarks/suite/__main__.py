@@ -22,7 +22,7 @@ NAMES = "names, with commas"
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
-    """What was asked for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m suite", description=__doc__)
     parser.add_argument("--workloads", default=",".join(BY_NAME), help=NAMES)
     parser.add_argument("--engines", default=",".join(ENGINES), help=f"peers: {NAMES}")
@@ -47,7 +47,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure what was asked for; what an earlier run left in the folder stays beside it."""
+    """Run the requested measurements; results of earlier runs stay in the folder."""
     given = options(arguments)
     if given.gpu:
         gpu.run(given)
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Iterator[None]:
-    """Fill `found` piece by piece, so that a run that is stopped leaves what it had."""
+    """Fill `found` part by part, so that an interrupted run leaves its results."""
     workloads = found.setdefault("workloads", {})
     if given.ablate:
         rows = {name_of(row): row for row in found.get("ablations", [])}
@@ -86,12 +86,12 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
 
 
 def name_of(ablation: dict[str, Any]) -> tuple[str, str]:
-    """What is measured again takes the place of what was measured before."""
+    """Key an ablation by pass and workload: a new measurement replaces the old one."""
     return ablation["pass"], ablation.get("workload", "")
 
 
 def tell(text: str) -> None:
-    """Say how far it is."""
+    """Print the progress."""
     print(text, file=sys.stderr, flush=True)
 
 

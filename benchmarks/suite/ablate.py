@@ -1,7 +1,7 @@
-"""What each rewrite is worth: a workload with it against the same without it.
+"""The gain of each rewrite: a workload with it against the same without it.
 
-A line of `PASSES` is a pass and the workloads that it is for. `FLAGS_graphopt_without` leaves the
-pass out; all others stay. A line of `SETTINGS` is a rewrite that a flag asks for.
+A line of `PASSES` is a pass and the workloads that measure it. `FLAGS_graphopt_without` leaves the
+pass out; all others stay. A line of `SETTINGS` is a rewrite that a flag enables.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
 
 
 class Setting(NamedTuple):
-    """What a worker's environment has when the rewrite is on, and the workloads it is for."""
+    """The environment of a worker with the rewrite enabled, and the workloads that measure it."""
 
     on: Environment
     workloads: tuple[str, ...]
@@ -78,7 +78,7 @@ class Ablation(NamedTuple):
 
 
 def wanted_ones(wanted: str) -> Iterator[Ablation | dict[str, Any]]:
-    """The ablations of these names (with commas, or all), and notes for names without one."""
+    """Yield the ablations of these names (with commas, or all), and notes for other names."""
     known = {row.pass_name for row in ROWS} | set(SETTINGS)
     for name in [*PASSES, *SETTINGS, *unlisted()] if wanted == ALL else wanted.split(","):
         for workload in PASSES.get(name, ()):
@@ -93,18 +93,18 @@ def wanted_ones(wanted: str) -> Iterator[Ablation | dict[str, Any]]:
 
 
 def ablations(bench: Bench, wanted: str) -> Iterator[dict[str, Any]]:
-    """A row for each ablation that is wanted."""
+    """Yield a row for each requested ablation."""
     for found in wanted_ones(wanted):
         yield measured(bench, found) if isinstance(found, Ablation) else found
 
 
 def unlisted() -> list[str]:
-    """The passes for the target that no line names."""
+    """List the target passes that have no line in `PASSES`."""
     return [r.pass_name for r in ROWS if r.phase is Phase.TARGET and r.pass_name not in PASSES]
 
 
 def measured(bench: Bench, one: Ablation) -> dict[str, Any]:
-    """On against off: step, time to compile and peak memory."""
+    """Measure step, compile time and peak memory with the rewrite against without it."""
     ours = ENGINES[OURS]
     variants = {"with": (ours, one.on), "without": (ours, one.off)}
     must_agree = "without" if one.exact else ""

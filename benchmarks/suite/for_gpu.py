@@ -1,12 +1,12 @@
-"""What XLA makes of a step for a GPU, on a machine without one: graphopt's beside plain JAX's.
+"""XLA's code for a step on a GPU, compiled without a GPU: graphopt's beside plain JAX's.
 
     make count-gpu                                            into docs/benchmarks/gpu.{json,md}
     make count-gpu BENCH="--workloads gpu-mlp --size toy --out out/count-gpu"
 
-JAX's plugin for CUDA compiles for a device that it is told of, and needs neither a card nor CUDA
-for it. What depends on measuring on the card is left out: XLA takes its first choice of algorithm.
-So kernels, what cuDNN fuses and memory can be counted here; times cannot. ResNet-50 and the small
-models have their whole sizes, Transformers two layers of their width.
+JAX's plugin for CUDA compiles for a described device, and needs neither a card nor CUDA for it.
+Nothing depends on measurements on a card: XLA takes its first choice of algorithm. So kernels,
+cuDNN fusions and memory can be counted here; times cannot. ResNet-50 and the small models have
+their whole sizes, Transformers two layers of their width.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Entry = dict[str, int]
 
 
 def devices(count: int = 1) -> Sequence[Any]:
-    """Devices that nothing can run on, of one host; NotImplementedError without the plugin."""
+    """Describe devices of one host that run nothing; NotImplementedError without the plugin."""
     import jax
     from jax.experimental import topologies
 
@@ -80,7 +80,7 @@ def devices(count: int = 1) -> Sequence[Any]:
 
 
 def traced_program(job: Job, place: Any = None, places: Sequence[Any] = ()) -> Any:
-    """The step of a workload by graphopt, traced after the passes for a GPU.
+    """Trace the step of a workload by graphopt, after the passes for a GPU.
 
     With several `places` each of them has a batch, and gradients are averaged.
     """
@@ -125,7 +125,7 @@ def traced_program(job: Job, place: Any = None, places: Sequence[Any] = ()) -> A
 
 
 def traced_jax(job: Job, place: Any = None) -> Any:
-    """The same of the suite's plain JAX."""
+    """Trace the step of the suite's plain JAX."""
     import jax
 
     from suite.engines import graphopt_engine, jax_engine
@@ -157,7 +157,7 @@ def traced_jax(job: Job, place: Any = None) -> Any:
 
 
 def types_at(given: Any, place: Any) -> Any:
-    """The types of arrays, which are at a place if there is one."""
+    """Map arrays to their types, with a sharding if there is a place."""
     import jax
 
     return jax.tree.map(
@@ -169,7 +169,7 @@ TRACED: Mapping[str, Callable[..., Any]] = {OURS: traced_program, BASELINE: trac
 
 
 def stablehlo_ops(traced: Any) -> list[str]:
-    """The names of the ops of StableHLO for CUDA, those of a function as often as it is called."""
+    """List the StableHLO ops for CUDA; a function's ops count at each call."""
     import jax
 
     with jax.enable_x64(True):
@@ -192,7 +192,7 @@ def stablehlo_ops(traced: Any) -> list[str]:
 
 
 def entry_ops(text: str) -> list[str]:
-    """What the main computation of compiled HLO runs: its ops, with the names of libraries."""
+    """List the ops of the main computation of compiled HLO, with the names of libraries."""
     found: list[str] = []
     for line in text[text.index("\nENTRY") :].splitlines():
         if op := re.match(r"\s+(?:ROOT )?%[\w.-]+ = .*? ([a-z][\w-]*)\(", line):
@@ -202,7 +202,7 @@ def entry_ops(text: str) -> list[str]:
 
 
 def counted(compiled: Any) -> Entry:
-    """Kernels, what cuDNN does, loops that only move or convert, and the bytes of a program."""
+    """Count kernels, cuDNN calls, loops that only move or convert, and the bytes of a program."""
     text, memory = compiled.as_text(), compiled.memory_analysis()
     ops = entry_ops(text)
     # XLA names a loop by the ops in it that are not elementwise, and `wrapped_` one of a single op
@@ -220,7 +220,7 @@ def counted(compiled: Any) -> Entry:
 
 
 def overlap(text: str) -> Entry:
-    """The sums over devices in scheduled HLO, and the bytes of those that run beside a product."""
+    """Count the all-reduces in scheduled HLO, their bytes, and the bytes that overlap a product."""
     waiting: dict[str, int] = {}
     beside: set[str] = set()
     found: dict[str, int] = {}
@@ -245,7 +245,7 @@ def overlap(text: str) -> Entry:
 
 
 def byte_count(types: str) -> int:
-    """The bytes of float arrays, of a type or a tuple of types of HLO."""
+    """Sum the bytes of the float arrays in an HLO type or tuple of types."""
     return sum(
         int(bits) // 8 * math.prod(map(int, filter(None, sizes.split(","))))
         for bits, sizes in re.findall(r"f(\d+)\[([\d,]*)\]", types)
@@ -253,7 +253,7 @@ def byte_count(types: str) -> int:
 
 
 def smaller(workload: Workload, size: str) -> Workload:
-    """A workload with as many layers as are counted."""
+    """Cut a workload to the number of layers that are counted."""
     sizes = workload.sizes[size]
     if not 0 < getattr(sizes, "layers", 0) > LAYERS:
         return workload
@@ -262,13 +262,13 @@ def smaller(workload: Workload, size: str) -> Workload:
 
 
 def described(workload: Workload, size: str) -> dict[str, Any]:
-    """The title of a workload, which says how much of it is compiled."""
+    """Describe a workload: its title and its number of layers."""
     title = workload.title if size == "full" else f"{workload.title} ({size} sizes)"
     return {"title": title, "layers": getattr(workload.sizes[size], "layers", 0)}
 
 
 def count(name: str, size: str, place: Any) -> dict[str, Any]:
-    """The counts of a workload by both engines."""
+    """Count a workload by both engines."""
     import jax
 
     workload = smaller(ON_GPU[name], size)
@@ -281,7 +281,7 @@ def count(name: str, size: str, place: Any) -> dict[str, Any]:
 
 
 def count_overlap(name: str, size: str, places: Sequence[Any]) -> dict[str, Any]:
-    """Sums of gradients that run beside the derivative, as XLA and its options order them."""
+    """Measure the gradient sums that overlap the backward pass, by XLA's ordering options."""
     import jax
 
     workload = smaller(ON_GPU[name], size)

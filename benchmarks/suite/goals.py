@@ -1,7 +1,7 @@
-"""What graphopt wants to reach, workload by workload, and why it misses where it does.
+"""The goals of graphopt for each workload, and the reasons for missed ones.
 
-A goal is an upper bound for a ratio of graphopt to an opponent: time of a step, or time to compile
-where a workload is about that. Lower is better.
+A goal is an upper bound for a ratio of graphopt to an opponent: time of a step, or compile time
+where the workload measures that. Lower is better.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ REASONS: Mapping[tuple[str, str], str] = {
 
 @dataclass(frozen=True)
 class Check:
-    """A goal beside what was measured."""
+    """A goal and the measured ratio."""
 
     workload: str
     opponent: str
@@ -91,19 +91,19 @@ class Check:
 
     @property
     def met(self) -> bool:
-        """True when the ratio is at or below the goal, to two digits, as it is printed."""
+        """True when the ratio, rounded to two decimals as printed, is at or below the goal."""
         return round(self.measured, 2) <= self.wanted
 
     @property
     def reason(self) -> str:
-        """The reason why it was missed, if it is known."""
+        """The reason for a missed goal, if it is known."""
         if self.met:
             return ""
         return REASONS.get((self.workload, self.opponent), "not yet explained")
 
 
 def ratio(row: Row, other: Row, *, compiling: bool = False) -> float | None:
-    """The median over the rounds of one engine's step against another's in the same round.
+    """Compute the median ratio of one engine's step to another's in the same round.
 
     None when one of them did not run.
     """
@@ -116,14 +116,14 @@ def ratio(row: Row, other: Row, *, compiling: bool = False) -> float | None:
 
 
 def to_baseline(found: Row, engine: str) -> float | None:
-    """An engine's ratio to plain JAX on a workload."""
+    """Compute an engine's ratio to plain JAX on a workload."""
     rows = found["engines"]
     row, other = rows.get(engine, {}), rows.get(BASELINE, {})
     return ratio(row, other, compiling=found["compile_only"])
 
 
 def best(found: Row, prefix: str) -> float | None:
-    """The ratio to the best of the engines whose name starts so."""
+    """Compute the ratio to the best of the engines whose name starts with `prefix`."""
     rows, compiling = found["engines"], found["compile_only"]
     ratios = [
         ratio(rows[OURS], row, compiling=compiling)
@@ -134,7 +134,7 @@ def best(found: Row, prefix: str) -> float | None:
 
 
 def checks(results: Mapping[str, Row]) -> Iterator[Check]:
-    """Every goal for which there are numbers."""
+    """Yield every goal that has a measurement."""
     to_jax: list[float] = []
     for name, found in results.items():
         for opponent, wanted in wanted_of(name, found).items():
@@ -152,7 +152,7 @@ def checks(results: Mapping[str, Row]) -> Iterator[Check]:
 
 
 def wanted_of(name: str, found: Row) -> dict[str, float]:
-    """The goals of one workload by opponent."""
+    """List the goals of one workload by opponent."""
     wanted = {BASELINE: 1.0}
     if not found["compile_only"]:
         wanted["paddle"] = PADDLE_TRAINING if found["training"] else PADDLE_INFERENCE
@@ -163,7 +163,7 @@ def wanted_of(name: str, found: Row) -> dict[str, float]:
 
 
 def memory_ratio(found: Row) -> float | None:
-    """Peak memory of a training workload against plain JAX, of the whole process."""
+    """Compute the ratio of peak process memory to plain JAX's, for a training workload."""
     rows = found["engines"]
     if not found["training"] or not all("peak_bytes" in rows.get(n, {}) for n in (OURS, BASELINE)):
         return None
@@ -178,7 +178,7 @@ TITLES: Mapping[str, str] = {
 
 
 def title(opponent: str) -> str:
-    """What a reader calls an opponent."""
+    """Return the display name of an opponent."""
     if opponent in TITLES:
         return TITLES[opponent]
     return ENGINES[opponent].title

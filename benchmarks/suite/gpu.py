@@ -1,8 +1,8 @@
-"""The run on a GPU: right first, then fast, in twelve minutes, on a machine without a network.
+"""The run on a GPU: correctness, then speed, in twelve minutes, on a machine without a network.
 
     make test-gpu GPU_PYTHON=python3                         the first part alone
     make bench-gpu GPU_PYTHON=python3                        all, into docs/benchmarks/gpu.{json,md}
-    make bench-gpu GPU_PYTHON=python3 BENCH="--missing"      what an earlier run had no time for
+    make bench-gpu GPU_PYTHON=python3 BENCH="--missing"      the parts that an earlier run skipped
     make bench-gpu GPU_PYTHON=python3 BENCH="--minutes 9.5 --out $OUT"     where time is shorter
     make bench-gpu BENCH="--device cpu --size toy --out out/bench-gpu"           a trial on a CPU
 
@@ -10,15 +10,15 @@ Without make, at the root of the repository:
 
     PYTHONPATH=$PWD/benchmarks:$PWD:$PWD/out/gpu-packages python3 -m suite --gpu --out $OUT
 
-The Python of GPU_PYTHON has JAX with CUDA and, for the rows of PyTorch, torch; nothing is installed
-into it. `make gpu-packages`, where there is a network, puts what graphopt needs beside JAX into
-out/gpu-packages (33 MB), which comes along; it is not under version control. Rows are printed as
-they are measured, and each part writes the JSON and the page anew: a run that is cut off leaves
-what it had. A part begins only where the time that `SECONDS` says is left; those that did not begin
-are named on the page. A worker that does not answer in the time that is left is ended.
+The Python of GPU_PYTHON has JAX with CUDA and, for the rows of PyTorch, torch; the run installs
+nothing into it. `make gpu-packages`, where there is a network, installs graphopt's other
+dependencies into out/gpu-packages (33 MB), to be copied to the machine; it is not under version
+control. Rows are printed as they are measured, and each part writes the JSON and the page again: an
+interrupted run leaves its results. A part begins only if its time in `SECONDS` is left; the page
+names the parts that did not begin. A worker that does not answer in the remaining time is ended.
 
-How long each part takes on an H100 or H200, in seconds, as planned (`SECONDS`, below; the page has
-what each took beside it):
+The planned seconds of each part on an H100 or H200 (`SECONDS`, below; the page has the measured
+seconds beside them):
 
     correct 110: recorded cases in 44, saved models in 66        limits 15: large products
     tiny step 25, MLP 30, fed by NumPy 25                        attention of 2048 and 8192: 40 each
@@ -27,7 +27,8 @@ what each took beside it):
     BERT-base 80, ViT-B 80, recommender 30                       again 70: first losses with caches
     the Transformer on all GPUs, where there are several: 80
 
-That is more than twelve minutes hold: what matters most comes first, and `--missing` runs the rest.
+That is more than fits into twelve minutes: the most important parts come first, and `--missing`
+runs the rest.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ SIDE, PRODUCTS = 8192, 20
 
 @dataclass
 class Clock:
-    """The seconds that are left of a run."""
+    """The remaining seconds of a run."""
 
     seconds: float
     now: Callable[[], float] = time.monotonic
@@ -105,13 +106,13 @@ class Clock:
         self.began = self.now()
 
     def left(self) -> float:
-        """Until the run has to have ended."""
+        """Return the seconds until the run must end."""
         return self.began + self.seconds - self.now()
 
 
 @dataclass
 class GpuRun:
-    """One run: its parts, what it has found, and its clock."""
+    """One run: its parts, its results, and its clock."""
 
     bench: Bench
     clock: Clock
@@ -120,7 +121,7 @@ class GpuRun:
     tell: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True)
 
     def parts(self, names: list[str]) -> Iterator[str]:
-        """Run these parts, as far as there is time; the name of each when it has ended."""
+        """Run these parts while time remains; yield the name of each when it has ended."""
         told: dict[str, Any] = self.found.setdefault("parts", {})
         told |= {name: {"skipped": "the run was cut off before it"} for name in names}
         for at, name in enumerate(names):
@@ -143,11 +144,11 @@ class GpuRun:
 
     @property
     def scale(self) -> float:
-        """Toy sizes take no time that one has to plan for."""
+        """The factor of planned times: toy sizes need no time."""
         return 1.0 if self.bench.size == "full" else 0.0
 
     def run_part(self, name: str, later: list[str]) -> None:
-        """Run one part; `later` are those after it, whose workers may start."""
+        """Run one part; workers of the `later` parts may start."""
         if name == CORRECT:
             seconds = min(SECONDS[CORRECT], self.clock.left())
             self.found[CORRECT] = correct(self.device, seconds, self.tell)
@@ -163,7 +164,7 @@ class GpuRun:
             self.measure(ON_GPU[name], next((ON_GPU[n] for n in later if n in ON_GPU), None))
 
     def measure(self, workload: Workload, later: Workload | None) -> None:
-        """The row of a workload; the workers of the next one start meanwhile."""
+        """Measure a workload; the workers of the next one start meanwhile."""
         bench = self.bench
         if workload.parallel and self.found["gpus"] < 2:
             raise ValueError(f"it needs several GPUs, and there are {self.found['gpus']}")
@@ -179,7 +180,7 @@ class GpuRun:
 
 
 def variants_of(workload: Workload) -> Variants:
-    """The engines that have a workload; PyTorch is spelled for one device."""
+    """Select the engines that have a workload; PyTorch runs on one device only."""
     return {
         name: (engine, more)
         for name, (engine, more) in VARIANTS.items()
@@ -188,12 +189,12 @@ def variants_of(workload: Workload) -> Variants:
 
 
 def counted(workload: Workload, size: str) -> int:
-    """The pictures or words of a step; 0 where nobody counts."""
+    """Count the images or words of a step; 0 for a workload without a unit."""
     return workload.count(size) if workload.counted else 0
 
 
 def again(bench: Bench, workload: Workload) -> dict[str, Any]:
-    """Seconds from the start of a process to its first loss, and of the next one after it."""
+    """Measure the seconds to the first loss of a process, and of the next one after it."""
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         kept = {
@@ -210,7 +211,7 @@ def again(bench: Bench, workload: Workload) -> dict[str, Any]:
 def first_loss(
     bench: Bench, name: str, workload: Workload, more: Mapping[str, str], folder: str
 ) -> float:
-    """Seconds from the start of a process to its first loss."""
+    """Measure the seconds from the start of a process to its first loss."""
     process = bench.start(ENGINES[name], workload, more)
     try:
         told = process.ask("prepare")
@@ -224,7 +225,7 @@ def first_loss(
 
 
 def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Recorded cases, and saved models plain and with every fusion, against Paddle's numbers."""
+    """Check recorded cases, and saved models plain and with every fusion, by Paddle's numbers."""
     from graphopt.conformance.cases import Corpus
     from graphopt.conformance.run import run as run_cases
     from graphopt.conformance.table import read_reasons
@@ -251,7 +252,7 @@ def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[st
 
 @contextmanager
 def children_of(variables: Mapping[str, str]) -> Generator[None]:
-    """Processes that are started meanwhile have these variables; what is timed later has not."""
+    """Set variables for processes started in the block; later ones do not have them."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -263,7 +264,7 @@ def children_of(variables: Mapping[str, str]) -> Generator[None]:
 
 
 def saved_models(device: str, seconds: float) -> dict[str, Any]:
-    """How many tests of saved models pass and fail on the device, of those that there is time for.
+    """Run the tests of saved models on the device while time remains; count passes and failures.
 
     Each runs a model plain or with every fusion.
     """
@@ -287,7 +288,10 @@ def saved_models(device: str, seconds: float) -> dict[str, Any]:
 
 
 def child_environment(device: str) -> dict[str, str]:
-    """What all processes of a run are given: several share a device, so none takes all memory."""
+    """Return the environment of all processes of a run.
+
+    Several share a device, so none takes all memory.
+    """
     return {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
         # a trial waits for no rival of XLA's code
@@ -303,7 +307,7 @@ def child_environment(device: str) -> dict[str, str]:
 
 
 def in_child(module: str, *arguments: str) -> str:
-    """The last line that a module prints in a process of its own: this one holds no GPU."""
+    """Run a module in another process, as this one holds no GPU; return its last line."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         capture_output=True,
@@ -315,7 +319,7 @@ def in_child(module: str, *arguments: str) -> str:
 
 
 def describe() -> dict[str, Any]:
-    """The devices, as JAX names them, and the driver."""
+    """Describe the devices, as JAX names them, and the driver."""
     import jax
 
     devices, driver = jax.devices(), ""
@@ -327,7 +331,7 @@ def describe() -> dict[str, Any]:
 
 
 def products() -> dict[str, float]:
-    """TFLOP/s of large products, in float32 (TF32 on GPUs) and bfloat16."""
+    """Measure TFLOP/s of large products, in float32 (TF32 on GPUs) and bfloat16."""
     import jax
     from jax import numpy as jnp
 
@@ -349,7 +353,7 @@ def products() -> dict[str, float]:
 
 
 def run(given: argparse.Namespace) -> None:
-    """Run what was asked for; what an earlier run left in the folder stays beside it."""
+    """Run the requested parts; results of earlier runs stay in the folder."""
     wanted = given.parts.split(",") if given.parts else list(SECONDS)
     if unknown := sorted({*wanted} - {*SECONDS}):
         raise SystemExit(f"--parts: there is no {unknown[0]!r}; known are {', '.join(SECONDS)}")

@@ -1,4 +1,4 @@
-"""From the JSON of a run on a GPU to its page: `python -m suite.gpu_page docs/benchmarks`."""
+"""The page of a GPU run, from its JSON: `python -m suite.gpu_page docs/benchmarks`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write(folder: Path) -> None:
 
 
 def page(found: Row) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield HEAD
     yield from about(found)
     rows: Mapping[str, Row] = found.get("workloads", {})
@@ -112,7 +112,7 @@ OVERLAPPED = (
 
 
 def count_table(counts: Mapping[str, Row]) -> Iterator[str]:
-    """The counts of compiled steps, ours and plain JAX's."""
+    """Tabulate the counts of compiled steps, ours and plain JAX's."""
     shown: list[list[str]] = []
     for row in counts.values():
         ours, plain = row[OURS], row[BASELINE]
@@ -125,7 +125,7 @@ def count_table(counts: Mapping[str, Row]) -> Iterator[str]:
 
 
 def overlap_table(overlaps: Mapping[str, Row]) -> Iterator[str]:
-    """The sums over devices, and those beside which something is computed."""
+    """Tabulate the sums over devices, and the sums that overlap a product."""
     shown: list[list[str]] = []
     for row in overlaps.values():
         for title, found in row.items():
@@ -139,7 +139,7 @@ def overlap_table(overlaps: Mapping[str, Row]) -> Iterator[str]:
 
 
 def about(found: Row) -> Iterator[str]:
-    """The card, the machine, versions and the date."""
+    """Yield the card, the machine, versions and the date."""
     versions = found.get("versions", {})
     listed = [f"{package} {v}" for each in versions.values() for package, v in each.items()]
     card = found.get("card", "no card")
@@ -158,7 +158,7 @@ def about(found: Row) -> Iterator[str]:
 
 
 def correct_line(found: Row) -> str:
-    """How much of what was recorded from Paddle is right."""
+    """Format the numbers of recorded cases and saved models that are right."""
     right = found["cases"] - len(found["failed"])
     said = f"Recorded cases on the device: {right:,} of {found['cases']:,} are right"
     left = found.get("all", found["cases"]) - found["cases"]
@@ -168,19 +168,19 @@ def correct_line(found: Row) -> str:
 
 
 def step_s(row: Row, engine: str) -> float | None:
-    """The median seconds of a step."""
+    """Return the median seconds of a step."""
     return row["engines"].get(engine, {}).get("step_s")
 
 
 def of_best(row: Row) -> float | None:
-    """graphopt's time as a part of that of the best other, with groups where these are quicker."""
+    """Divide graphopt's time by the best other engine's."""
     others = [value for name in OTHERS if (value := step_s(row, name)) is not None]
     ours = step_s(row, OURS)
     return ours / min(others) if others and ours is not None else None
 
 
 def step_table(rows: Mapping[str, Row]) -> Iterator[str]:
-    """Every step of every engine."""
+    """Tabulate the steps of every engine."""
     shown: list[list[str]] = []
     for row in rows.values():
         times = [milliseconds(row, name) for name in TITLES]
@@ -191,7 +191,7 @@ def step_table(rows: Mapping[str, Row]) -> Iterator[str]:
 
 
 def milliseconds(row: Row, engine: str) -> str:
-    """A step, or why there is none."""
+    """Format a step in milliseconds, or the reason for a missing one."""
     found = row["engines"].get(engine)
     if found is None:
         return ABSENT
@@ -201,7 +201,7 @@ def milliseconds(row: Row, engine: str) -> str:
 
 
 def means(rows: Mapping[str, Row]) -> Iterator[str]:
-    """The geometric mean of the ratios to the best other."""
+    """Yield the geometric mean of the ratios to the best other engine."""
     ratios = [value for row in rows.values() if (value := of_best(row)) is not None]
     if ratios:
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -209,7 +209,7 @@ def means(rows: Mapping[str, Row]) -> Iterator[str]:
 
 
 def rate(row: Row, found: Row) -> tuple[float, float | None] | None:
-    """Pictures or words a second of graphopt, and its MFU; None for a row without a unit."""
+    """Compute graphopt's images or words a second, and its MFU; None for a row without a unit."""
     seconds = step_s(row, OURS)
     if seconds is None or not row.get("counted"):
         return None
@@ -220,7 +220,7 @@ def rate(row: Row, found: Row) -> tuple[float, float | None] | None:
 
 
 def rate_table(rows: Mapping[str, Row], found: Row) -> Iterator[str]:
-    """Pictures or words a second, TFLOP/s and MFU."""
+    """Tabulate images or words a second, TFLOP/s and MFU."""
     shown: list[list[str]] = []
     for row in rows.values():
         rated = rate(row, found)
@@ -236,7 +236,7 @@ def rate_table(rows: Mapping[str, Row], found: Row) -> Iterator[str]:
 
 
 def first_loss_s(row: Row) -> float | None:
-    """Seconds from the start of a process to its first loss, without waits for other engines."""
+    """Compute seconds from process start to the first loss, without waits for other engines."""
     if "prepared_s" not in row or "build_s" not in row:
         return row.get("first_loss_s")
     first = row["first_step_s"] if "first_step_s" in row else row["compile_s"] + row["step_s"]
@@ -244,7 +244,7 @@ def first_loss_s(row: Row) -> float | None:
 
 
 def first_table(rows: Mapping[str, Row], again: Row) -> Iterator[str]:
-    """First losses, graphopt's startup program, and the second process."""
+    """Tabulate first losses, graphopt's startup program, and the second process."""
     names = [OURS, *OTHERS]
     shown: list[list[str]] = []
     for row in rows.values():
@@ -258,12 +258,12 @@ def first_table(rows: Mapping[str, Row], again: Row) -> Iterator[str]:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds as people read them."""
+    """Format seconds for readers."""
     return ABSENT if value is None else f"{value:.3g}"
 
 
 def memory_table(rows: Mapping[str, Row]) -> Iterator[str]:
-    """Peaks of the engines, and what XLA said before."""
+    """Tabulate the memory peaks of the engines, and XLA's predictions."""
     names = [OURS, GROUPED, *OTHERS]
     shown: list[list[str]] = []
     for row in rows.values():
@@ -279,12 +279,12 @@ def memory_table(rows: Mapping[str, Row]) -> Iterator[str]:
 
 
 def megabytes(count: int | None) -> str:
-    """Bytes in millions."""
+    """Format bytes in millions."""
     return ABSENT if count is None else f"{count / 1e6:,.0f}"
 
 
 def kernel_table(rows: Mapping[str, Row]) -> Iterator[str]:
-    """The form that runs, with flags and with groups."""
+    """Tabulate the running form, with flags and with groups."""
     shown: list[list[str]] = []
     for row in rows.values():
         said = ["; ".join(row["engines"].get(n, {}).get("forms", ())) for n in (OURS, GROUPED)]
@@ -293,7 +293,7 @@ def kernel_table(rows: Mapping[str, Row]) -> Iterator[str]:
 
 
 def part_table(found: Row) -> Iterator[str]:
-    """Each part of the script: how long it took, or why it was not run."""
+    """Tabulate each part of the script: its time, or the reason why it did not run."""
     from suite.gpu import SECONDS
 
     shown: list[list[str]] = []
@@ -308,7 +308,7 @@ def part_table(found: Row) -> Iterator[str]:
 
 
 def row_line(row: Row, found: Row) -> str:
-    """One line about a workload, for whoever waits."""
+    """Format a line of progress about a workload."""
     times = [f"{title} {milliseconds(row, name)}" for name, title in TITLES.items()]
     rated = rate(row, found)
     ends = [f"of the best other {number(of_best(row))}"]

@@ -1,4 +1,4 @@
-"""Where and when a run was made: the machine, its load, and the versions of everything."""
+"""The place and time of a run: the machine, its load, and the versions of all packages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ASK = (
 
 
 def cores() -> int:
-    """The cores that this process may use."""
+    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def describe(peers: Path) -> dict[str, Any]:
-    """What a reader has to know to judge the numbers."""
+    """Collect the facts by which a reader judges the numbers."""
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "machine": {
@@ -48,7 +48,7 @@ def describe(peers: Path) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name that the processor gives itself."""
+    """Return the processor's model name."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -56,7 +56,7 @@ def processor() -> str:
 
 
 def versions(environment: str, peers: Path) -> dict[str, str]:
-    """What is installed in an environment; nothing when it is absent."""
+    """List the package versions of an environment; empty when it is absent."""
     if not environment:
         return {name: version(name) for name in PACKAGES[environment]}
     python = python_of(environment, peers)
@@ -69,7 +69,7 @@ def versions(environment: str, peers: Path) -> dict[str, str]:
 
 
 def version(package: str) -> str:
-    """The version of a package here, "source" when it is not installed."""
+    """Return the version of a package here, "source" when it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""One workload on all engines: checked, then timed in turns, so that noise disturbs all alike."""
+"""One workload on all engines: checked, then timed alternately, so that noise affects all alike."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Effort:
 
 @dataclass
 class Bench:
-    """What all workloads of a run share."""
+    """The state that all workloads of a run share."""
 
     peers: Path
     cores: int
@@ -49,7 +49,7 @@ class Bench:
     """Workers that were started ahead, by workload and variant."""
 
     def begin(self, workload: Workload, variants: Variants) -> None:
-        """Start workers that are needed next, so that imports take no time of their own."""
+        """Start the next workers ahead, so that their imports overlap other work."""
         for name, (engine, more) in variants.items():
             if (workload.name, name) not in self.ahead:
                 with suppress(WorkerError):
@@ -58,17 +58,17 @@ class Bench:
                     self.ahead[workload.name, name] = process
 
     def taken(self, name: str, engine: Engine, workload: Workload, more: Environment) -> Process:
-        """The worker that was started ahead, or a new one."""
+        """Take the worker that was started ahead, or start a new one."""
         return self.ahead.pop((workload.name, name), None) or self.start(engine, workload, more)
 
     def end(self) -> None:
-        """End the workers that nobody took."""
+        """End the workers that were started ahead but not taken."""
         for process in self.ahead.values():
             process.end()
         self.ahead.clear()
 
     def start(self, engine: Engine, workload: Workload, more: Environment) -> Process:
-        """A worker; WorkerError when its environment is absent."""
+        """Start a worker; WorkerError when its environment is absent."""
         python = python_of(engine.environment, self.peers)
         if python is None:
             raise WorkerError(f"no environment: make bench-peers builds {engine.environment}")
@@ -84,13 +84,13 @@ class Bench:
 
 
 def engines_of(workload: Workload, wanted: tuple[str, ...]) -> list[Engine]:
-    """Ours and the baseline, and the peers that are wanted, as far as they have the workload."""
+    """List our engine, the baseline, and the wanted peers that have the workload."""
     names = [OURS, BASELINE, *(name for name in wanted if name not in (OURS, BASELINE))]
     return [ENGINES[name] for name in names if ENGINES[name].can_run(workload)]
 
 
 def measure(bench: Bench, workload: Workload, wanted: tuple[str, ...]) -> dict[str, Any]:
-    """Everything about one workload, ready for JSON."""
+    """Measure a workload; the result can be written as JSON."""
     variants = {engine.name: (engine, {}) for engine in engines_of(workload, wanted)}
     return compare(bench, workload, variants, must_agree=BASELINE)
 
@@ -102,10 +102,10 @@ def compare(
     *,
     must_agree: str,
 ) -> dict[str, Any]:
-    """Start the variants and time them in turns, or one after the other where one fills a device.
+    """Start the variants and time them alternately, or in sequence where one fills a device.
 
-    The first one makes the parameters, and all are compared with it. AssertionError when what
-    `must_agree` computes differs by more than the workload's tolerance.
+    The first one makes the parameters, and all are compared with it. AssertionError when the values
+    of `must_agree` differ by more than the workload's tolerance.
     """
     rows: dict[str, dict[str, Any]] = {name: {} for name in variants}
     groups = [{name: each} for name, each in variants.items()] if workload.alone else [variants]
@@ -126,7 +126,7 @@ def compare(
 def timed(
     bench: Bench, workload: Workload, live: dict[str, Process], rows: dict[str, dict[str, Any]]
 ) -> None:
-    """Put times and memory of these workers into `rows`; nothing else is under way meanwhile."""
+    """Add times and memory of these workers to `rows`; no other work runs meanwhile."""
     for process in bench.ahead.values():
         with suppress(WorkerError):
             process.wait()
@@ -148,7 +148,7 @@ def started(
     stack: ExitStack,
     weights: Path,
 ) -> dict[str, Process]:
-    """The workers that could start, with what they said in `rows`."""
+    """Start the workers, and return those that could start; their facts go into `rows`."""
     live: dict[str, Process] = {}
     for name, (engine, more) in variants.items():
         try:
@@ -163,7 +163,7 @@ def started(
 
 
 def described(workload: Workload) -> dict[str, Any]:
-    """What a report says about a workload."""
+    """Describe a workload for a report."""
     return {
         "title": workload.title,
         "training": workload.training,
@@ -172,7 +172,7 @@ def described(workload: Workload) -> dict[str, Any]:
 
 
 def check(workload: Workload, rows: dict[str, dict[str, Any]], must_agree: str) -> None:
-    """Note how far each is from the first; the values themselves are not kept."""
+    """Record the difference of each from the first; the values themselves are not kept."""
     values = {name: np.array(row.pop("values")) for name, row in rows.items() if "values" in row}
     expected = next(iter(values.values()), np.zeros(0))
     for name, found in values.items():
@@ -185,14 +185,14 @@ def check(workload: Workload, rows: dict[str, dict[str, Any]], must_agree: str) 
 
 
 def difference(found: Any, expected: Any) -> float | None:
-    """The largest difference against the largest number; None for another shape."""
+    """Compute the largest difference relative to the largest number; None for another shape."""
     if found.shape != expected.shape:
         return None
     return float(np.max(np.abs(found - expected))) / max(float(np.max(np.abs(expected))), 1e-30)
 
 
 def turns(live: Mapping[str, Process], effort: Effort) -> dict[str, list[float]]:
-    """Seconds per step of each worker in each round; the order is reversed every other round."""
+    """Measure seconds per step of each worker in each round; the order alternates by round."""
     steps = {n: calibrated(process, effort.turn) for n, process in live.items()}
     times: dict[str, list[float]] = {name: [] for name in live}
     begun = time.perf_counter()
@@ -206,7 +206,7 @@ def turns(live: Mapping[str, Process], effort: Effort) -> dict[str, list[float]]
 
 
 def calibrated(process: Process, turn: float) -> int:
-    """How many steps fill a turn, at least one."""
+    """Estimate the number of steps that fill a turn, at least one."""
     once = process.ask("time", steps=1)["step_s"]
     if once < turn / 10:
         once = process.ask("time", steps=10)["step_s"]
@@ -214,7 +214,7 @@ def calibrated(process: Process, turn: float) -> int:
 
 
 def summarize(row: dict[str, Any]) -> None:
-    """The median step, and what the first step took longer: the time to compile."""
+    """Compute the median step, and the excess of the first step: the compile time."""
     if "steps_s" in row:
         row["step_s"] = statistics.median(row["steps_s"])
         row["compile_s"] = max(0.0, row.pop("first_step_s") - row["step_s"])

@@ -10,7 +10,7 @@ STATUS = Path("/proc/self/status")
 
 
 def peak_bytes() -> int:
-    """Bytes; on Linux of this program only, where `getrusage` counts the parent before `exec`."""
+    """Read the peak; on Linux without the parent's, which `getrusage` counts before `exec`."""
     if STATUS.exists():
         for line in STATUS.read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -20,7 +20,7 @@ def peak_bytes() -> int:
 
 
 def device_bytes() -> dict[str, int]:
-    """The most bytes of a GPU that arrays took, as the framework of this process counts them."""
+    """Read the peak bytes of arrays on a GPU, as the framework of this process counts them."""
     found = None
     if "torch" in sys.modules:
         cuda = sys.modules["torch"].cuda

@@ -1,4 +1,4 @@
-"""What graphopt itself costs: a step, the way to XLA, the import. `python -m suite.overhead`."""
+"""The overhead of graphopt: a step, the way to XLA, the import (`python -m suite.overhead`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMPORTS = 9
 
 
 def overhead(results: Mapping[str, Any], *, compiling: bool) -> Iterator[Row]:
-    """A row for each cost; those of compiling only when they are wanted, for they take a while."""
+    """Yield a row for each overhead; compile times only with `compiling`, as they take long."""
     if TINY in results:
         yield row("`Executor.run` of the tiny step, above plain JAX", step(results), "µs", STEP_US)
     yield row("`import graphopt`", imported(), "s", IMPORT_S)
@@ -31,19 +31,19 @@ def overhead(results: Mapping[str, Any], *, compiling: bool) -> Iterator[Row]:
 
 
 def row(what: str, measured: float, unit: str, goal: float) -> Row:
-    """What the report shows."""
+    """Build a row of the report."""
     return {"what": what, "measured": measured, "unit": unit, "goal": goal}
 
 
 def step(results: Mapping[str, Any]) -> float:
-    """Microseconds that the tiny step takes longer, the median of the rounds."""
+    """Compute the extra microseconds of the tiny step, the median of the rounds."""
     rows = results[TINY]["engines"]
     pairs = zip(rows[OURS]["steps_s"], rows[BASELINE]["steps_s"], strict=True)
     return 1e6 * statistics.median(ours - plain for ours, plain in pairs)
 
 
 def imported() -> float:
-    """Seconds for the import, without what starting Python takes."""
+    """Measure seconds of the import, without the start of Python."""
 
     def seconds(code: str) -> float:
         begun = time.perf_counter()
@@ -54,7 +54,7 @@ def imported() -> float:
 
 
 def compiling() -> Iterator[Row]:
-    """Our part of the time to compile, for each model of `bench_executable.py`."""
+    """Measure our part of the compile time, for each model of `bench_executable.py`."""
     import jax
     from bench_executable import MODELS, once
 

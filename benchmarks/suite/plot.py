@@ -34,7 +34,7 @@ def plot(workloads: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def draw(axes: Any, workloads: Mapping[str, Mapping[str, Any]], name: str, mark: str) -> None:
-    """The points of one engine."""
+    """Draw the points of one engine."""
     ratios = [(goals.to_baseline(found, name), row) for row, found in enumerate(workloads.values())]
     points = [(ratio, row) for ratio, row in ratios if ratio is not None]
     if points:

@@ -1,4 +1,4 @@
-"""A worker as the suite sees it: started, asked, and ended."""
+"""A worker from the side of the suite: its start, commands and end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BENCHMARKS = Path(__file__).parents[1]
 
 
 class WorkerError(Exception):
-    """A worker could not do what it was asked; the message says why."""
+    """An error that a worker reported."""
 
 
 class Process:
@@ -38,7 +38,7 @@ class Process:
         log: Path,
         limit: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """Start it; `limit` gives the seconds in which an answer has to come."""
+        """Start the worker; `limit` returns the seconds within which an answer must come."""
         own = [BENCHMARKS]
         if not engine.environment:
             own += [BENCHMARKS.parent, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -69,23 +69,23 @@ class Process:
         Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        """Lines of the worker, and an empty one at its end."""
+        """Queue the lines of the worker, and an empty one at its end."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put(line)
         self._lines.put("")
 
     def tell(self, command: str, **arguments: Any) -> None:
-        """Give a command, whose answer is the next one that is waited for."""
+        """Send a command; `answer` returns the answers in order."""
         assert self._process.stdin is not None
         self._told += 1
         with suppress(BrokenPipeError):
             print(json.dumps({"do": command, **arguments}), file=self._process.stdin, flush=True)
 
     def answer(self) -> dict[str, Any]:
-        """The answer to the first command that has none yet.
+        """Return the answer to the first unanswered command.
 
-        WorkerError when it does not come in time, or tells of an error.
+        WorkerError when it does not come in time, or reports an error.
         """
         self._told -= 1
         seconds = self._limit()
@@ -102,12 +102,12 @@ class Process:
         return answer
 
     def wait(self) -> None:
-        """Wait until all that was told has been done; raises as `answer`."""
+        """Wait until all sent commands are done; raise as `answer` does."""
         while self._told:
             self.answer()
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to a command; raises as `answer`."""
+        """Send a command and return its answer; raise as `answer` does."""
         self.wait()
         self.tell(command, **arguments)
         return self.answer()
@@ -119,9 +119,10 @@ class Process:
 
 
 def python_of(environment: str, peers: Path) -> str | None:
-    """The Python of an environment: this one, `GRAPHOPT_BENCH_<NAME>`, or what the set-up built.
+    """Find an environment's Python: `GRAPHOPT_BENCH_<NAME>`, or else the peer environment.
 
-    This one serves where it has the package. None when it is absent.
+    Without an environment, or where that Python does not exist but this one has the package, it is
+    this Python. Otherwise None.
     """
     if not environment:
         return sys.executable

@@ -1,4 +1,4 @@
-"""From the JSON of a run to Markdown tables and a plot: `python -m suite.report out/bench`."""
+"""Markdown tables and a plot from the JSON of a run: `python -m suite.report out/bench`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(folder: Path) -> None:
 
 
 def page(found: Row) -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield from head(found)
     workloads = found["workloads"]
     if workloads:
@@ -56,7 +56,7 @@ ABLATIONS = ("A step with the rewrite against one without it, in turns; below 1 
 
 
 def head(found: Row) -> Iterator[str]:
-    """Machine, versions and date."""
+    """Yield machine, versions and date."""
     machine = found["machine"]
     yield "# Benchmarks"
     yield ""
@@ -72,7 +72,7 @@ def head(found: Row) -> Iterator[str]:
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A Markdown table."""
+    """Yield a Markdown table."""
     yield f"| {' | '.join(titles)} |"
     yield "|---" * len(titles) + "|"
     for cells in rows:
@@ -80,13 +80,13 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def engines_in(workloads: Mapping[str, Row]) -> list[str]:
-    """The engines that ran at least once, in the order of the suite."""
+    """List the engines that ran at least once, in the order of the suite."""
     ran = {n for w in workloads.values() for n, row in w["engines"].items() if "step_s" in row}
     return [name for name in ENGINES if name in ran]
 
 
 def ratio_table(workloads: Mapping[str, Row]) -> Iterator[str]:
-    """Each engine against plain JAX."""
+    """Tabulate each engine against plain JAX."""
     engines = [name for name in engines_in(workloads) if name != BASELINE]
     rows: list[list[str]] = []
     for workload, found in workloads.items():
@@ -96,7 +96,7 @@ def ratio_table(workloads: Mapping[str, Row]) -> Iterator[str]:
 
 
 def time_table(workloads: Mapping[str, Row]) -> Iterator[str]:
-    """Every number of every engine."""
+    """Tabulate every number of every engine."""
     rows = [
         [name if first else "", ENGINES[engine].title, *cells(row)]
         for name, found in workloads.items()
@@ -106,13 +106,13 @@ def time_table(workloads: Mapping[str, Row]) -> Iterator[str]:
 
 
 def flagged(items: Iterable[Any]) -> Iterator[tuple[bool, Any]]:
-    """Each item with whether it is the first."""
+    """Pair each item with whether it is the first."""
     for index, item in enumerate(items):
         yield index == 0, item
 
 
 def cells(row: Row) -> list[str]:
-    """The numbers of one engine, or why there are none."""
+    """Format the numbers of one engine, or the reason for missing ones."""
     if "step_s" not in row:
         return [row["skipped"], *[ABSENT] * 4]
     difference = row["difference"]
@@ -126,7 +126,7 @@ def cells(row: Row) -> list[str]:
 
 
 def goal_table(found: Iterable[goals.Check]) -> Iterator[str]:
-    """Goals beside what was measured."""
+    """Tabulate goals and measurements."""
     rows = [
         [
             check.workload,
@@ -142,7 +142,7 @@ def goal_table(found: Iterable[goals.Check]) -> Iterator[str]:
 
 
 def overhead_table(found: Iterable[Row]) -> Iterator[str]:
-    """What our own code takes."""
+    """Tabulate the overhead of our own code."""
     rows = [
         [
             row["what"],
@@ -156,7 +156,7 @@ def overhead_table(found: Iterable[Row]) -> Iterator[str]:
 
 
 def ablation_table(found: Iterable[Row]) -> Iterator[str]:
-    """On against off, by pass and workload."""
+    """Tabulate ratios with a rewrite to without it, by pass and workload."""
     rows = [
         [
             row["pass"],
@@ -172,14 +172,14 @@ def ablation_table(found: Iterable[Row]) -> Iterator[str]:
 
 
 def number(value: float | None) -> str:
-    """A ratio with two digits after the point, three when it is small."""
+    """Format a ratio with two decimals, three when it is small."""
     if value is None:
         return ABSENT
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def line(found: Row) -> str:
-    """One line about a workload, for whoever waits."""
+    """Format a line of progress about a workload."""
     rows = found["engines"]
     parts = [f"  {ENGINES[name].title}: {cells(row)[0]}" for name, row in rows.items()]
     ours = goals.to_baseline(found, OURS)

@@ -1,8 +1,8 @@
-"""One engine with one workload in a process of its own, spoken to in lines of JSON over pipes.
+"""One engine with one workload in its own process, controlled by lines of JSON over pipes.
 
     python -m suite.worker ENGINE WORKLOAD SIZE CORES
 
-Whatever a library prints goes to standard error. Answers have "error" when something went wrong.
+The output of libraries goes to standard error. An answer has "error" when its command failed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_VALUES = 1000
 
 
 class Worker:
-    """The commands that the other side may give."""
+    """The commands that the suite may send."""
 
     def __init__(self, began: float, engine: str, workload: str, size: str, cores: str) -> None:
         made = ENGINES[engine]
@@ -39,7 +39,7 @@ class Worker:
         self.began, self.prepared_s = began, 0.0
 
     def prepare(self) -> dict[str, Any]:
-        """Wait for what every program of the framework waits for: imports, and the device."""
+        """Wait for the imports and the device, which every program of the framework needs."""
         if not self.prepared_s:
             if hasattr(self.engine, "prepare"):
                 self.engine.prepare()
@@ -64,20 +64,20 @@ class Worker:
         }
 
     def settle(self) -> dict[str, Any]:
-        """Run the step until it stays as it is."""
+        """Run the step until its form is final."""
         if hasattr(self.step, "settle"):
             self.step.settle()
         return {}
 
     def time(self, steps: int) -> dict[str, Any]:
-        """Seconds of one step, the mean over some calls."""
+        """Measure the seconds of one step, the mean over some calls."""
         begun = time.perf_counter()
         for _ in range(steps):
             self.step()
         return {"step_s": (time.perf_counter() - begun) / steps / self.job.steps_per_call}
 
     def memory(self) -> dict[str, Any]:
-        """The most memory that this process ever had, and what else the step knows of itself."""
+        """Collect the process's peak memory, and the facts of the step."""
         known = getattr(self.step, "facts", dict)()
         if self.job.workload.on_device and hasattr(self.engine, "model_flops"):
             known["flops"] = self.engine.model_flops(self.job)
@@ -85,7 +85,7 @@ class Worker:
 
 
 def main() -> None:
-    """Answer commands until there are none."""
+    """Answer commands until the input ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     worker, began = None, float(os.environ.get("SUITE_BEGAN", time.time()))

@@ -1,6 +1,6 @@
 """A pass from outside of graphopt: x * sigmoid(x) becomes silu(x), one op with one derivative.
 
-Installed (`pip install .`), `graphopt-opt -p fuse-silu` finds it by its entry point.
+After `pip install .`, `graphopt-opt -p fuse-silu` finds it by its entry point.
 `graphopt.testing.check_pass(FuseSilu)` tests it; see test_custom_pass.py.
 """
 
@@ -17,7 +17,7 @@ from graphopt.passes.engine.numerics import Numerics
 
 
 class SiluByHand(Fusion):
-    """x * sigmoid(x), in either order."""
+    """The pattern x * sigmoid(x), in either order."""
 
     x = Value()
     sigmoid = Node(Sigmoid, x)
@@ -34,7 +34,7 @@ class SiluByHand(Fusion):
 
 @dataclass(frozen=True)
 class FuseSilu(FusionPass):
-    """x * sigmoid(x) -> silu(x)."""
+    """Fuses x * sigmoid(x) to silu(x)."""
 
     name = "fuse-silu"
     RULES = (SiluByHand(),)

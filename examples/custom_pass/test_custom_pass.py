@@ -8,5 +8,5 @@ from graphopt.testing import check_pass
 
 
 def test_properties() -> None:
-    """Valid IR, same results, gradients and state, nothing to do a second time, and it fires."""
+    """Check valid IR, same results, gradients and state, idempotence, and that it fires."""
     check_pass(FuseSilu)

@@ -1,7 +1,7 @@
 """Train a small convolutional network on scikit-learn's digits, data-parallel on two CPU devices.
 
-Run from the root of the repository (`make demo`). Prints what the optimizer fused, and leaves the
-program before and after it and a picture of the training in `out/`. Fails below 97 % accuracy.
+Run from the root of the repository (`make demo`). Prints the fusions of the optimizer, and leaves
+the program before and after it and a plot of the training in `out/`. Fails below 97 % accuracy.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Array = np.ndarray[Any, Any]
 
 
 def conv_bn(x: static.Variable, filters: int, act: str | None = None) -> static.Variable:
-    """A 3x3 convolution that keeps the size of the image, and a batch normalisation."""
+    """Apply a 3x3 convolution that keeps the size of the image, and a batch normalization."""
     x = static.nn.conv2d(x, filters, filter_size=3, padding=1, bias_attr=False)
     return static.nn.batch_norm(x, act=act)
 
 
 def network(image: static.Variable) -> static.Variable:
-    """The scores [n, 10] of the ten digits for images [n, 1, 8, 8]."""
+    """Compute the scores [n, 10] of the ten digits for images [n, 1, 8, 8]."""
     x = conv_bn(image, 32, act="relu")
     x = F.relu(conv_bn(conv_bn(x, 32, act="relu"), 32) + x)  # a residual block
     x = F.max_pool2d(x, kernel_size=2)
@@ -47,7 +47,7 @@ def network(image: static.Variable) -> static.Variable:
 
 
 def fusions(dump: Path) -> static.BuildStrategy:
-    """Every fusion that finds something in this network; `dump` starts the names of IR files."""
+    """Enable every fusion that matches in this network; `dump` is the prefix of IR files."""
     strategy = static.BuildStrategy()
     strategy.fuse_bn_act_ops = True
     strategy.fuse_bn_add_act_ops = True
@@ -85,7 +85,7 @@ def plot(losses: list[float], accuracies: list[float], misread: list[Any], path:
 
 
 def load() -> list[Array]:
-    """Images [n, 1, 8, 8] for training and for testing, and the labels [n] of both."""
+    """Load images [n, 1, 8, 8] for training and for testing, and the labels [n] of both."""
     pixels, labels = load_digits(return_X_y=True)
     images = (pixels / 16).astype("float32").reshape(-1, 1, 8, 8)
     return train_test_split(images, labels, test_size=TEST_IMAGES, stratify=labels, random_state=0)
@@ -100,7 +100,7 @@ STAGES = {
 
 
 def write_index(out: Path) -> None:
-    """A page that says what each file is, to begin with."""
+    """Write a page that describes each file, as an entry point."""
     rows = [
         "<li><a href=passes.html>passes.html</a>: the training program before and after each pass"
     ]

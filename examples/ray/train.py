@@ -1,12 +1,12 @@
-"""Train under Ray, a trainer in each worker; a job that has lost a worker goes on by itself.
+"""Train under Ray, a trainer in each worker; a job that has lost a worker resumes by itself.
 
     pip install 'graphopt[orbax]' 'ray[train]'
     python train.py FOLDER --workers 2 --steps 20 --fail-at 7
 
-Ray starts the workers and says to each which one it is. They save each step together to a folder
-that all of them see. `--fail-at` kills the last worker in a step, once: the others end with a line
-that names it, and Ray starts all of them again, which go on from the latest checkpoint. It is the
-folder's and not what was reported to Ray, whose controller may not have noted the last steps.
+Ray starts the workers and gives each its rank. They save each step together to a folder that all of
+them share. `--fail-at` kills the last worker in a step, once: the others end with a line that names
+it, and Ray restarts all of them. They resume from the latest checkpoint in the folder. They do not
+use the checkpoint reported to Ray, whose controller may not have recorded the last steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FEATURES, ROWS = 8, 32
 
 
 def set_trainer() -> tuple[int, int]:
-    """Say to graphopt which trainer this worker is, in the variables that torchrun sets."""
+    """Set the variables of torchrun that describe this worker's trainer to graphopt."""
     context = ray.train.get_context()
     with socket.socket() as free:
         free.bind(("", 0))
@@ -42,7 +42,7 @@ def set_trainer() -> tuple[int, int]:
 
 
 def train(config: dict[str, Any]) -> None:
-    """What each worker runs."""
+    """Train in each worker."""
     rank, size = set_trainer()
     # a worker that starts again compiles nothing
     os.environ["FLAGS_graphopt_cache_dir"] = str(Path(config["folder"], "compiled"))
@@ -85,7 +85,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of the checkpoints, on a disk of all workers")
     parser.add_argument("--workers", type=int, default=2)

@@ -1,10 +1,10 @@
-"""Serve a model over HTTP, with nothing but the standard library.
+"""Serve a model over HTTP, with only the standard library.
 
     python serve.py MODEL --warm inputs.npz [--warm other.npz] [--at-once 2] [--port 8000]
 
 POST /run takes the inputs by name as an .npz file, and answers with the outputs as one. GET /health
-runs the model on the first inputs for warming up: 503 until all of them have run, 200 where the
-model works, 500 where it fails. Of a wrong request the answer is 400, with the reason.
+runs the model on the first warm-up inputs: 503 until all warm-up inputs have run, 200 where the
+model works, 500 where it fails. A wrong request gets 400, with the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LARGEST = 64 * 2**20
 
 
 class Model:
-    """A model, which runs as many requests at once as it has predictors."""
+    """A model, which runs as many requests concurrently as it has predictors."""
 
     def __init__(self, path: str, warm: list[Arrays], at_once: int) -> None:
         first = create_predictor(Config(path))
@@ -40,13 +40,13 @@ class Model:
         self.is_warm = threading.Event()
 
     def warm_up(self) -> None:
-        """Run all inputs for warming up, so that no request waits for what they compile."""
+        """Run all warm-up inputs, so that no request waits for their compilation."""
         for inputs in self.warm:
             self.run(inputs)
         self.is_warm.set()
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:
-        """The outputs by name; ValueError for an input that is missing."""
+        """Compute the outputs by name; ValueError for a missing input."""
         predictor = self._free.get()
         try:
             names = predictor.get_input_names()
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def make_server(model: Model, host: str, port: int) -> ThreadingHTTPServer:
-    """A server of the model, which begins to answer while the model warms up."""
+    """Create a server of the model; it answers requests while the model warms up."""
     handler = type("Handler", (Handler,), {"model": model})
     threading.Thread(target=model.warm_up, daemon=True).start()
     return ThreadingHTTPServer((host, port), handler)

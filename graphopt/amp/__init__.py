@@ -1,4 +1,4 @@
-"""The dtypes that devices compute in (paddle.amp); mixed precision is in `paddle.static.amp`."""
+"""The dtypes in which devices compute (paddle.amp); mixed precision is in `paddle.static.amp`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _STATIC = "paddle.static.amp.decorate, or paddle.cast where it pays"
 def is_float16_supported(device: str | None = None) -> bool:
     """True for a GPU, as in Paddle; graphopt itself computes float16 on every device.
 
-    `device` is "cpu", "gpu" or "gpu:<n>", by default the one of executors that are given no place.
+    `device` is "cpu", "gpu" or "gpu:<n>", by default the device of executors without an explicit
+    place.
     """
     return _core.is_float16_supported(_place(device))
 

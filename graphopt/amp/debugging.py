@@ -1,4 +1,4 @@
-"""Looking for NaN and infinities (paddle.amp.debugging)."""
+"""Checks for NaN and infinities (paddle.amp.debugging)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TensorCheckerConfig:
 
     With `debug_mode` CHECK_NAN_INF_AND_ABORT NaN and infinities are errors, with CHECK_NAN_INF
     warnings; `stack_height_limit` has no effect: messages name the line of the script.
-    UnsupportedError for another mode and for what chooses operators, steps or a folder.
+    UnsupportedError for another mode and for settings that choose operators, steps or a folder.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class TensorCheckerConfig:
 
 
 def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
-    """Look for NaN and infinities in each step from now on: FLAGS_check_nan_inf."""
+    """Check each step for NaN and infinities from now on: FLAGS_check_nan_inf."""
     if not isinstance(checker_config, TensorCheckerConfig):
         raise TypeError(
             "enable_tensor_checker(): 'checker_config' should be a TensorCheckerConfig, found "
@@ -86,7 +86,7 @@ def enable_tensor_checker(checker_config: TensorCheckerConfig) -> None:
 
 
 def disable_tensor_checker() -> None:
-    """Stop looking for NaN and infinities."""
+    """Stop checking for NaN and infinities."""
     set_flags({"FLAGS_check_nan_inf": False, "FLAGS_check_nan_inf_level": 0})
 
 
@@ -96,12 +96,13 @@ def check_numerics(
     var_name: str,
     debug_mode: DebugMode = DebugMode.CHECK_NAN_INF_AND_ABORT,
 ) -> tuple[Variable, Variable]:
-    """The numbers of NaN, infinities and zeros, int64 [3]; maximum, minimum, mean, float32 [3].
+    """Count NaN, infinities and zeros, and compute the maximum, minimum and mean of a tensor.
 
-    With CHECK_NAN_INF_AND_ABORT or CHECK_ALL_AND_ABORT a run that computes NaN or infinities stops
-    with CheckError (ValueError) and stores nothing. Other modes print nothing here: fetch the
-    results. `op_type` and `var_name` are for messages of Paddle. TypeError for a tensor that is no
-    Variable or has no floating-point dtype. Paddle page: paddle.amp.debugging.check_numerics.
+    The counts are int64 [3], the others float32 [3]. With CHECK_NAN_INF_AND_ABORT or
+    CHECK_ALL_AND_ABORT a run that computes NaN or infinities stops with CheckError (ValueError) and
+    stores nothing. Other modes print nothing here: fetch the results. `op_type` and `var_name` are
+    for messages of Paddle. TypeError for a tensor that is not a Variable or has no floating-point
+    dtype. Paddle page: paddle.amp.debugging.check_numerics.
     """
     function = "check_numerics"
     x = arguments.variable(tensor, "tensor", function)

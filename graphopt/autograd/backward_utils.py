@@ -1,6 +1,6 @@
 """Mappings and sets of Variables by identity (paddle.autograd.backward_utils).
 
-`==` between Variables appends an operator, so they are no keys of Python's own mappings and sets.
+`==` between Variables appends an operator, so they cannot be keys of Python's mappings and sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = Variable | None
 class ValueWrapper:
     """A Variable or None as a key of Python's own mappings (ValueWrapper).
 
-    Raises TypeError for anything else.
+    Raises TypeError for another type.
     """
 
     def __init__(self, value: Key | ValueWrapper) -> None:
@@ -38,10 +38,10 @@ class ValueWrapper:
 
 
 class ValueDict(MutableMapping[Key, Found], Generic[Found]):
-    """A mapping from Variables, or None, to anything (ValueDict).
+    """A mapping from Variables, or None, to any values (ValueDict).
 
     `d[key]` of an absent key makes an entry by `default_factory`, and raises KeyError without one.
-    A key of another kind raises TypeError.
+    A key of another type raises TypeError.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class ValueDict(MutableMapping[Key, Found], Generic[Found]):
         self.update(iter or {})
 
     def copy(self) -> ValueDict[Found]:
-        """A mapping of the same entries, which grows by itself."""
+        """Copy the mapping, but not its keys and values."""
         return ValueDict(self, default_factory=self._default_factory)
 
     def get(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, key: Key, default: Found | None = None
     ) -> Found | None:
-        """The entry of a key, `default` where there is none."""
+        """Return the value of a key, or `default` if there is none."""
         return self._items.get(ValueWrapper(key), default)
 
     def __getitem__(self, key: Key) -> Found:
@@ -92,25 +92,25 @@ class ValueDict(MutableMapping[Key, Found], Generic[Found]):
 
 
 class ValueSet(MutableSet[Key]):
-    """A set of Variables, or None (ValueSet); anything else raises TypeError."""
+    """A set of Variables, or None (ValueSet); another type raises TypeError."""
 
     def __init__(self, iter: Iterable[Key | ValueWrapper] | None = None) -> None:
         self._set = {ValueWrapper(value) for value in iter or ()}
 
     def copy(self) -> ValueSet:
-        """A set of the same Variables, which grows by itself."""
+        """Copy the set, but not its Variables."""
         return ValueSet(self)
 
     def add(self, value: Key) -> None:
-        """Put a Variable into the set."""
+        """Add a Variable to the set."""
         self._set.add(ValueWrapper(value))
 
     def update(self, other: Iterable[Key]) -> None:
-        """Put each of several Variables into the set."""
+        """Add several Variables to the set."""
         self._set.update(ValueSet(other)._set)
 
     def discard(self, value: Key) -> None:
-        """Take a Variable out of the set, if it is there."""
+        """Remove a Variable from the set if it is an element."""
         self._set.discard(ValueWrapper(value))
 
     def __contains__(self, value: object) -> bool:

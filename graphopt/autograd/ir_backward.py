@@ -1,4 +1,4 @@
-"""Gradients of programs of Paddle 3 (paddle.autograd.ir_backward), which are the same here."""
+"""Gradients of Paddle 3 programs (paddle.autograd.ir_backward), the same as in Paddle 2 here."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def grad(
     allow_unused: bool = False,
     no_grad_vars: Any = None,
 ) -> list[Variable | None]:
-    """The gradients of the outputs with respect to each input, as `paddle.static.gradients`.
+    """Append the gradients of the outputs by each input, as `paddle.static.gradients`.
 
-    `grad_outputs` weight the outputs, None in it is a weight of ones. The flags of dynamic mode
-    have no effect. Raises TypeError for anything but Variables.
+    `grad_outputs` weight the outputs; None in it is a weight of ones. The flags of dynamic mode
+    have no effect. Raises TypeError for arguments that are not Variables.
     """
     blocked = [no_grad_vars] if isinstance(no_grad_vars, Variable) else no_grad_vars
     return gradients(outputs, inputs, grad_outputs, blocked and set(blocked))

@@ -1,6 +1,6 @@
 """graphopt bisect: from "the results differ" to the rewrite, and a small program that shows it.
 
-The program runs without and with the passes. If the results differ, or the passes or the optimised
+The program runs without and with the passes. If the results differ, or the passes or the optimized
 program fail, the command searches for the rewrite, reduces the program, and writes a file that
 `graphopt replay` runs. The exit code is 0 when the results are equal, 1 when a rewrite was found, 2
 on any other error.
@@ -23,7 +23,7 @@ TROUBLE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt bisect`."""
+    """Declare the arguments of `graphopt bisect`."""
     parser.add_argument(
         "program",
         metavar="PROGRAM",

@@ -12,7 +12,7 @@ EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o ap
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt compile`."""
+    """Declare the arguments of `graphopt compile`."""
     add_model(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="the bundle, which ends in .graphopt"

@@ -1,4 +1,4 @@
-"""graphopt completion: print what makes a shell complete graphopt and graphopt-opt.
+"""graphopt completion: print the shell code that completes graphopt and graphopt-opt.
 
 Put `source <(graphopt completion bash)` in ~/.bashrc, the same with zsh in ~/.zshrc, or write
 `graphopt completion fish` to ~/.config/fish/completions/graphopt.fish.
@@ -30,12 +30,12 @@ Commands = dict[str, list[Option]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt completion`."""
+    """Declare the arguments of `graphopt completion`."""
     parser.add_argument("shell", choices=SHELLS, help="the shell")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the text for a shell."""
+    """Print the completion code for a shell."""
     made = commands(arguments.top)
     if arguments.shell == "fish":
         print("\n".join(_fish(made)))
@@ -47,7 +47,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def commands(top: argparse.ArgumentParser) -> Commands:
-    """The commands of a parser with their options; graphopt-opt is `opt`."""
+    """Collect the commands of a parser with their options; graphopt-opt is `opt`."""
     from graphopt.cli import opt_arguments
 
     parsers = next(a for a in top._actions if isinstance(a, argparse._SubParsersAction))
@@ -69,7 +69,7 @@ def _options(parser: argparse.ArgumentParser) -> list[Option]:
 
 
 def _values(action: argparse.Action) -> tuple[str, ...]:
-    """The words that may follow an option."""
+    """List the values to complete after an option."""
     from graphopt.cli.opt_arguments import FORMS
     from graphopt.passes.table.flags import BUILD_FLAGS
     from graphopt.passes.table.registry import all_passes
@@ -83,7 +83,7 @@ def _values(action: argparse.Action) -> tuple[str, ...]:
 
 
 def _bash(made: Commands) -> Iterable[str]:
-    """A function for each command, and one that finds the command of `graphopt`."""
+    """Emit a bash function for each command, and one that dispatches on the graphopt command."""
     for name, options in made.items():
         yield from _bash_function(name, options)
     names = " ".join(made)

@@ -25,7 +25,7 @@ EXAMPLE = "graphopt convert resnet18/model -o resnet18.jaxexport"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt convert`."""
+    """Declare the arguments of `graphopt convert`."""
     add_model(parser)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help=f"ends in one of {', '.join(FORMATS)}"
@@ -108,7 +108,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
-    """A command that runs the written file, with zeros for inputs; empty where there is none."""
+    """Compose a command that runs the written file on zeros; empty for a format without one."""
     path, shell_path = json.dumps(str(exported.path)), shlex.quote(str(exported.path))
     if exported.format == "jaxexport":
         return _python(
@@ -145,7 +145,10 @@ _MLIR = {"float": "f", "bfloat": "bf", "int": "i", "uint": "ui"}
 
 
 def _by_iree(exported: Exported) -> str:
-    """Commands of iree-base-compiler and iree-base-runtime; empty with open sizes or a state."""
+    """Compose the commands of iree-base-compiler and iree-base-runtime for a file.
+
+    Empty for open sizes or a state.
+    """
     arguments = json.loads(exported.files[1].read_text("utf-8"))["arguments"]
     sizes = [size for entry in arguments for size in entry["shape"]]
     if any(entry["role"] != "input" for entry in arguments) or not all(
@@ -163,7 +166,7 @@ def _by_iree(exported: Exported) -> str:
 
 
 def _mlir_type(entry: dict[str, Any]) -> str:
-    """An argument as `iree-run-module` names it, whose elements are 0 then: 2x3xf32."""
+    """Format an argument for `iree-run-module`, which fills a bare type with zeros: 2x3xf32."""
     name = entry["dtype"]
     kind = name.rstrip("0123456789")
     element = "i1" if name == "bool" else f"{_MLIR.get(kind, kind)}{name[len(kind) :]}"
@@ -175,13 +178,16 @@ def _python(*lines: str) -> str:
 
 
 def _zeros(exported: Exported, sizes: Sizes) -> str:
-    """The arguments of an exported function as zeros."""
+    """Format the arguments of an exported function as NumPy code that makes zeros."""
     about = json.loads(exported.files[1].read_text("utf-8"))
     return ", ".join(_zero(entry, sizes) for entry in about["arguments"])
 
 
 def _zero(entry: dict[str, Any], sizes: Sizes) -> str:
-    """One argument as zeros, lengths of sequences as ones; sizes that may vary are those given."""
+    """Format one argument as NumPy code that makes zeros, or ones for sequence lengths.
+
+    An open dimension gets its size from `sizes`.
+    """
     from graphopt.ir.program import LENGTHS
     from graphopt.models.feeds import BATCH
 
@@ -205,7 +211,7 @@ def _is_wide(exported: Exported) -> bool:
 def _check(
     model: ImportedModel, exported: Exported, arguments: argparse.Namespace, sizes: Sizes
 ) -> int:
-    """Compare the outputs of the model and of the written files; 0 when they agree."""
+    """Compare the outputs of the model and of the written files; return 0 when they agree."""
     if exported.format in ("safetensors", "npz"):
         return _check_parameters(model, exported)
     from graphopt.models.export.check import difference, exported_outputs, model_outputs

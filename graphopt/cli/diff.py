@@ -1,9 +1,9 @@
 """graphopt diff: compare two programs, or one program under two strategies.
 
 Ops are aligned in program order; the exit code is 1 when the programs differ. Programs are compared
-as they are read, or after the passes of `--before` and `--after`. With --values both run on the
-same inputs, each op on its own, and the first op whose numbers differ is named: so a model is
-compared with itself in another format.
+as read, or after the passes of `--before` and `--after`. With --values both run on the same inputs,
+op by op, and the report names the first op whose numbers differ: so a model can be compared with
+itself in another format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TROUBLE = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt diff`."""
+    """Declare the arguments of `graphopt diff`."""
     programs = "MODEL | FILE.mlir | SCRIPT.py"
     parser.add_argument("first", metavar=programs, help="a program; a script is run")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the difference; 0 when there is none."""
+    """Print the difference; return 0 when there is none."""
     from graphopt.debug.program_source import load_imports
     from graphopt.display.table import for_stream
     from graphopt.report.difference import difference
@@ -79,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _subject(path: str, inputs: Inputs | None = None) -> Subject:
-    """A program; of several that a script runs, the last one with feeds."""
+    """Read a program; of the programs that a script runs, take the last one with feeds."""
     from graphopt.cli.report import fed_first
     from graphopt.ir.dialect.signature import FEED, inputs_of
 
@@ -89,7 +89,7 @@ def _subject(path: str, inputs: Inputs | None = None) -> Subject:
 
 
 def _graph(subject: Subject, flags: str | None, platform: str) -> Graph:
-    """The graph of a program without passes, or after the passes of flags."""
+    """Build the graph of a program, before any pass or after the passes of `flags`."""
     from graphopt.report.graph import graph_of
     from graphopt.report.origins import Origins
     from graphopt.report.stages import optimization

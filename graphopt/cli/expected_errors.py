@@ -1,8 +1,8 @@
 """`// expected-error {{text}}` in the input of graphopt-opt: `-verify-diagnostics` of mlir-opt.
 
 `expected-error@+1 {{...}}` is about the next line, `@-2` about two lines before, `@above` and
-`@below` about the line next to it; `expected-error@unknown` about any. The text has to be a part of
-the message. Reading stops at the first error, so a chunk expects one.
+`@below` about the adjacent line, `expected-error@unknown` about any line. The message must contain
+the text. Parsing stops at the first error, so a chunk expects one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Expected:
 
 
 def expected_in(source: str) -> list[Expected]:
-    """The expectations in the comments of a source."""
+    """Parse the expected errors in the comments of a source."""
     found: list[Expected] = []
     for number, line in enumerate(source.split("\n"), 1):
         for where, text in _COMMENT.findall(line):
@@ -35,7 +35,7 @@ def expected_in(source: str) -> list[Expected]:
 
 
 def complaint(expected: list[Expected], error: Exception | None) -> str:
-    """The sentence about an expectation that does not hold; empty when all do."""
+    """Compose the message for the first expectation that fails; empty when all hold."""
     if error is None:
         return f'expected error "{expected[0].text}" was not produced'
     message, line = str(error), line_of(error)
@@ -48,7 +48,7 @@ def complaint(expected: list[Expected], error: Exception | None) -> str:
 
 
 def line_of(error: Exception) -> int | None:
-    """The line of a parser's error in its chunk, from 1; other errors know none."""
+    """Find the line of a parser error in its chunk, from 1; None for other errors."""
     if not isinstance(error, ParseError):
         return None
     return len(error.span.input.content[: error.span.start + 1].splitlines())

@@ -1,8 +1,8 @@
-"""graphopt explain: what passes do to a program, what they leave alone, and the edit that helps.
+"""graphopt explain: report each pass's rewrites, its near misses, and the edits that would help.
 
-A script (.py) is run, with the arguments after it, and its programs are explained as they ran, each
-with its strategy, or with the flags of --build-strategy in place of it. Nothing is compiled for the
-program of a file.
+A script (.py) runs with the arguments after it. Its programs are explained as they ran, each with
+its own strategy, or with the flags of --build-strategy instead. The program of a file is not
+compiled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXAMPLE = "graphopt explain resnet18/model --build-strategy fuse_bn_act_ops"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt explain`."""
+    """Declare the arguments of `graphopt explain`."""
     parser.add_argument(
         "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program; a script is run"
     )
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print a report for each program; 1 when the validator rejects a rewrite."""
+    """Print a report for each program; return 1 when the validator rejects a rewrite."""
     from graphopt.cli.report import fed_first, for_sizes
     from graphopt.debug.program_source import load_imports
     from graphopt.display.table import for_stream
@@ -88,7 +88,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _report(subject: Subject, arguments: argparse.Namespace) -> Report:
-    """The report of the passes on a program, with near misses."""
+    """Run the passes on a program and report them, near misses included."""
     from graphopt.debug.explaining import standard_validator
     from graphopt.passes.table.manager import optimize
     from graphopt.passes.table.pipeline import passes_of

@@ -1,4 +1,4 @@
-"""The text of `graphopt diff --values`: what is equal, and the first op that differs."""
+"""The text of `graphopt diff --values`: the equal values, and the first op that differs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DifferenceInWords:
         ]
 
     def lines(self, found: ComparedPrograms) -> Iterator[str]:
-        """The results and, if one is not equal, the op where that begins."""
+        """Describe the results and, if they differ, the op that differs first."""
         if found.wrong is not None:
             yield f"the results differ: {found.wrong}"
         else:
@@ -68,13 +68,13 @@ class DifferenceInWords:
                 yield f"  {words}: {_list_some(map(self._name, values))}"
 
     def _op(self, op: Operation, which: int) -> str:
-        """An op with its result, its layer and its line."""
+        """Format an op with its result, its layer and its line."""
         node, layer = self._nodes[which][op], self._layer(op, which)
         parts = [show_op(op), f"in {layer}" if layer else "", f"from {node.line}" * bool(node.line)]
         return ", ".join(filter(None, parts))
 
     def _layer(self, op: Operation, which: int) -> str:
-        """The layer of an op; of one that reads parameters alone, that of its first reader."""
+        """Find the layer of an op; for an op that reads only parameters, its first user's layer."""
         node = self._nodes[which].get(op)
         if node is None or node.cluster < 0:
             return ""
@@ -85,14 +85,14 @@ class DifferenceInWords:
         return label
 
     def _name(self, value: SSAValue) -> str:
-        """The name of a value of the first program."""
+        """Name a value of the first program."""
         owner = value.owner
         made_by = owner.name if isinstance(owner, Operation) else "the program"
         return self._first.names.get(value) or f"a result of {made_by}"
 
 
 def _list_some(texts: Iterable[str], most: int = 6) -> str:
-    """The first of some texts."""
+    """Join the first `most` distinct texts, and count the rest."""
     found = list(dict.fromkeys(texts))
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more

@@ -15,9 +15,9 @@ from graphopt.runtime.settings.jax_import import import_jax
 
 
 def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
-    """Print the memory of a step; 0 when it is `limit` at most, else 1.
+    """Print the memory of a step; return 0 when it is at most `limit`, else 1.
 
-    Raises ValueError for a limit that is no number of bytes, and as `memory_of`.
+    Raises ValueError for a limit that is not a number of bytes, and the errors of `memory_of`.
     """
     import_jax()
     from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit

@@ -17,7 +17,7 @@ EXAMPLE = "graphopt info resnet18/model.pdmodel"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt info`."""
+    """Declare the arguments of `graphopt info`."""
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the contents of a model, or whether a step of it fits; 1 when it does not."""
+    """Print the contents of a model, or whether a step of it fits; return 1 when it does not."""
     if arguments.fits is not None:
         from graphopt.cli.fits import print_fits
 
@@ -49,7 +49,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _print_refusals(path: str) -> int:
-    """Print what of a model cannot be written as ONNX; 1 when there is something."""
+    """Print the ops that cannot be written as ONNX, and why; return 1 when there are any."""
     from graphopt.display.table import table
     from graphopt.models.export.onnx import refusals
     from graphopt.models.model import read_program_only

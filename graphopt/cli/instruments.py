@@ -1,6 +1,6 @@
-"""Printing the IR around passes, and timing them: `--mlir-print-ir-*` and `--mlir-timing`.
+"""Instrumentation that prints IR and times passes: `--mlir-print-ir-*` and `--mlir-timing`.
 
-The forms are those of mlir-opt. Both write on stderr, so that stdout is the program.
+The output has the form of mlir-opt. It goes to stderr, so that stdout holds only the program.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Timing(Instrumentation):
 
     @contextmanager
     def time_block(self, name: str) -> Generator[None]:
-        """Time what is done in the block."""
+        """Time the block, and add the seconds to `name`."""
         start = time.perf_counter()
         try:
             yield
@@ -92,7 +92,7 @@ class Timing(Instrumentation):
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     def text(self) -> str:
-        """The report, in the form of mlir-opt."""
+        """Format the report as mlir-opt does."""
         total = time.perf_counter() - self.start
         rest = total - sum(self.seconds.values())
         rows = [*self.seconds.items(), ("Rest", rest), ("Total", total)]
@@ -104,7 +104,7 @@ class Timing(Instrumentation):
 
 
 def printing_of(args: argparse.Namespace) -> IRPrinting | None:
-    """The printing that the arguments ask for, if any."""
+    """Build the IR printing that the arguments request; None if they request none."""
     made = IRPrinting(
         args.print_types,
         args.mlir_print_ir_before_all,
@@ -118,5 +118,5 @@ def printing_of(args: argparse.Namespace) -> IRPrinting | None:
 
 
 def instruments(args: argparse.Namespace, timing: Timing | None) -> Instrumentation:
-    """All that watches the passes; what is printed is not timed."""
+    """Combine the instrumentation that the arguments request; printing is not timed."""
     return Together(*(part for part in (printing_of(args), timing) if part is not None))

@@ -15,7 +15,7 @@ EXAMPLE = "graphopt lsp"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`graphopt lsp` has no arguments."""
+    """Declare nothing: `graphopt lsp` has no arguments."""
 
 
 def main(arguments: argparse.Namespace) -> int:

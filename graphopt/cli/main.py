@@ -56,7 +56,7 @@ _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)
 
 
 class _Commands(argparse.ArgumentParser):
-    """A parser of the command line, whose errors are one line that says what to do."""
+    """A command-line parser whose errors are one line with a remedy."""
 
     def error(self, message: str) -> NoReturn:
         if found := _WRONG.search(message):
@@ -69,14 +69,14 @@ class _Commands(argparse.ArgumentParser):
 
 
 def _unknown_command(name: str) -> str:
-    """The message for a command that there is not."""
+    """Compose the message for an unknown command, with the nearest known one."""
     near = get_close_matches(name, (*COMMANDS, "opt"), 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
     return f"no command is named '{name}'; {hint}"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands but `opt`, whose arguments xDSL's driver parses."""
+    """Build the parser of all commands but `opt`, whose arguments xDSL's driver parses."""
     examples = "\n".join(f"  {module.EXAMPLE}" for module, _ in COMMANDS.values())
     top = _Commands(
         prog="graphopt",
@@ -104,9 +104,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command; 0 on success, else 1 with one line on stderr.
+    """Run a command; return 0 on success, else 1 with one line on stderr.
 
-    `bisect` and `replay` end with 1 when they find something wrong, and with 2 on an error.
+    `bisect` and `replay` return 1 when they find a failure, and 2 on an error.
     """
     given = list(sys.argv[1:] if args is None else args)
     if given[:1] == ["opt"]:
@@ -130,7 +130,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    """The message of an error in one line, and the op that it came from."""
+    """Format an error as one line: its message and the op that raised it."""
     text = " ".join(part.strip() for part in message_of(error).strip().splitlines())
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("while ")]
     where = f" [{notes[0].splitlines()[0].partition(' : ')[0]}]" if notes else ""

@@ -6,7 +6,7 @@ import argparse
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """The model, and `--params`."""
+    """Declare the model argument and `--params`."""
     parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
     parser.add_argument(
         "--params", metavar="P", help="the parameters, when not in the folder of the model"
@@ -16,17 +16,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_strategy(
     parser: argparse.ArgumentParser, text: str = "the optimisations (a bare flag means 1)"
 ) -> None:
-    """`--build-strategy`."""
+    """Declare `--build-strategy`."""
     parser.add_argument("--build-strategy", metavar="FLAG=VALUE,...", help=text)
 
 
 def add_dim(parser: argparse.ArgumentParser, text: str) -> None:
-    """`--dim`, which may be repeated."""
+    """Declare `--dim`, which may be repeated."""
     parser.add_argument("--dim", action="append", default=[], metavar="N | NAME=AxBxC", help=text)
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """The model, its parameters, its inputs and its optimisations."""
+    """Declare the arguments for a model, its parameters, inputs and build strategy."""
     add_model(parser)
     parser.add_argument(
         "--input",
@@ -40,7 +40,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--random`, `--seed` and `--dim`."""
+    """Declare `--random`, `--seed` and `--dim`."""
     parser.add_argument(
         "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
     )
@@ -49,7 +49,7 @@ def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--data`, `--dim` and `--seed`."""
+    """Declare `--data`, `--dim` and `--seed`."""
     parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
     add_dim(
         parser, "for random inputs: a size for all unknown dimensions, or the shape of an input"
@@ -58,6 +58,6 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tolerance(parser: argparse.ArgumentParser) -> None:
-    """`--rtol` and `--atol`."""
+    """Declare `--rtol` and `--atol`."""
     parser.add_argument("--rtol", type=float, help="relative tolerance (default: by dtype)")
     parser.add_argument("--atol", type=float, help="absolute tolerance (default: by dtype)")

@@ -33,7 +33,7 @@ _PIR_VERSION = re.compile(rb'"version"\s*:\s*(\d+)')
 
 @dataclass(frozen=True)
 class UnsupportedOperator:
-    """An operator that graphopt cannot run: its places, and what support would need."""
+    """An operator that graphopt cannot run: its places, and the requirements for its support."""
 
     type: str
     block: int
@@ -63,7 +63,7 @@ class Info:
 
 
 def info_of(path: str, params: str | None = None) -> Info:
-    """The contents of a model; raises only when `path` is not a readable model."""
+    """Read the facts of a model; raise only when `path` is not a readable model."""
     read = read_program_only(path)
     program = read.program
     ops = [op for block in program.blocks for op in block.ops]
@@ -109,7 +109,7 @@ def _variable(program: Program, name: str) -> dict[str, Any]:
 
 
 def _parameters(read: LoadedModel, params: str | None) -> dict[str, Any]:
-    """The number of variables by declaration, and the contents of the files."""
+    """Count the declared parameters, and find and check the files that hold them."""
     variables = stored_variables(read.program)
     typed = [v for v in variables if v.has_type and all(dim >= 0 for dim in v.shape)]
     sizes = {v.name: _elements(v.shape) for v in typed}
@@ -147,10 +147,10 @@ def _kind(read: LoadedModel, ops: Sequence[Operator]) -> str:
 
 
 def _unknown(ops: Sequence[Operator]) -> list[Operator]:
-    """The operators that no table has.
+    """Collect the operators that no table has.
 
-    Derivatives are read as a whole, so they count only if their forward operator is unknown too, or
-    if nothing else stops the program.
+    A gradient operator is read as a whole. It counts only if its forward operator is unknown too,
+    or if no other operator is unknown.
     """
     found = [op for op in ops if not _is_known(op.type)]
     others = [
@@ -200,7 +200,7 @@ def _problem(read: LoadedModel) -> str:
 
 
 def text_of(info: Info) -> str:
-    """The facts as text."""
+    """Format the facts as text."""
     parameters = info.parameters
     lines = [
         f"{info.path}: {info.format}, version {info.version}, {info.kind}, {size(info.bytes)}",

@@ -1,8 +1,8 @@
 """graphopt-opt: read a program, run passes, print it. Like mlir-opt, on xDSL's own driver.
 
 Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name, `--build-strategy`
-runs those that a BuildStrategy selects, for the platform of this machine or of `--platform`.
-`--help` needs the arguments alone: xDSL and the dialect are imported with `opt_driver.py`.
+runs the passes that a BuildStrategy selects, for the platform of this machine or of `--platform`.
+`--help` needs only the arguments: xDSL and the dialect are imported with `opt_driver.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphopt.passes.table.registry import all_passes
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; 0 on success, else 1 with one message on stderr."""
+    """Run the tool; return 0 on success, else 1 with one message on stderr."""
     given = sys.argv[1:] if args is None else args
     if not {"-h", "--help"}.isdisjoint(given):
         from graphopt.cli.pass_summaries import list_passes

@@ -1,6 +1,6 @@
-"""The arguments of graphopt-opt, in groups, and spelt as those of mlir-opt.
+"""The arguments of graphopt-opt, in groups, and spelled as in mlir-opt.
 
-mlir-opt takes one dash or two, passes as flags (`--cse`), and `--pass-pipeline`.
+mlir-opt accepts one dash or two, passes as flags (`--cse`), and `--pass-pipeline`.
 `normalize_arguments` maps these to the arguments that are declared here, before argparse sees them.
 """
 
@@ -28,10 +28,10 @@ SYNONYMS = {
 
 
 def normalize_arguments(given: Sequence[str], passes: Collection[str]) -> list[str]:
-    """The arguments as the parser takes them: two dashes, no synonyms, passes after `-p`.
+    """Normalize arguments for the parser: two dashes, no synonyms, passes after `-p`.
 
-    ValueError for an option that is none of them, with the nearest that is. Where a module is
-    imported first, it may be a pass of that.
+    Raises ValueError for an unknown option, with the nearest known one. With an `--import`, an
+    unknown option may be a pass of the imported module.
     """
     declared = [name for action in parser()._actions for name in action.option_strings]
     pass_options = {f"--{name}" for name in passes}
@@ -61,14 +61,14 @@ def normalize_arguments(given: Sequence[str], passes: Collection[str]) -> list[s
 
 
 def parser(epilog: str = "") -> argparse.ArgumentParser:
-    """A parser with all arguments, for looking at them; the help ends with `epilog`."""
+    """Build a parser with all arguments, to inspect them; its help ends with `epilog`."""
     made = argparse.ArgumentParser(epilog=epilog)
     declare(made)
     return made
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare all arguments, those that xDSL's driver reads included."""
+    """Declare all arguments, including the ones that xDSL's driver reads."""
     parser.prog = "graphopt-opt"
     parser.usage = "%(prog)s [options] [FILE]"
     parser.description = "Reads a program, runs passes on it and prints it."
@@ -82,7 +82,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _form(text: str) -> str:
-    """The form of the output, and its options."""
+    """Check the name of an output form, and return the form with its options."""
     name = text.partition("{")[0]
     if name not in FORMS:
         if name == "onnx":

@@ -60,7 +60,7 @@ class OptMain(xDSLOptMain):
         self.programs: list[Optimization] = []
 
     def run(self) -> None:
-        """Read, optimise and print each chunk of the input."""
+        """Read, optimize and print each chunk of the input."""
         super().run()
         if self.written is not None:
             Path(self.args.output_file).write_text(self.written.getvalue(), "utf-8")
@@ -122,7 +122,7 @@ class OptMain(xDSLOptMain):
             module.verify()
 
     def get_input_stream(self) -> tuple[IO[bytes], str]:
-        """The input, and its form: by the suffix of the file, else by its first bytes."""
+        """Open the input, and detect its format by the file's suffix or else by its first bytes."""
         given = self.args.input_file
         if given not in (None, "-"):
             suffix = Path(given).suffix[1:]
@@ -135,7 +135,7 @@ class OptMain(xDSLOptMain):
         return "stdin" if self.args.input_file in (None, "-") else self.args.input_file
 
     def prepare_output(self) -> IO[str]:
-        """Standard output, or a text that is written to the file when all went well."""
+        """Open standard output, or a buffer that is written to the file once all chunks succeed."""
         if self.args.output_file in (None, "-"):
             return sys.stdout
         self.written = _Kept()
@@ -160,7 +160,7 @@ class OptMain(xDSLOptMain):
     def _check_errors(
         self, chunk: IO[bytes], form: str, expected: list[Expected], offset: int
     ) -> None:
-        """Read a chunk and run the passes, for the errors that its comments expect."""
+        """Read a chunk and run the passes, to produce the errors that its comments expect."""
         error: Exception | None = None
         try:
             module = super().parse_chunk(chunk, form)
@@ -215,9 +215,9 @@ class OptMain(xDSLOptMain):
         self.watch = Together(self.stages, instruments(self.args, self.timing))
 
     def _wants_table(self) -> bool:
-        """True when the passes of the table run, and not only those of -p.
+        """True when the passes of the table run, not only the passes of -p.
 
-        Without a strategy, `--platform` or `--explain` selects them.
+        `--build-strategy` and `--platform` select them, and so does `--explain` without -p.
         """
         if self.args.build_strategy is not None or self.args.platform is not None:
             return True
@@ -249,7 +249,7 @@ class OptMain(xDSLOptMain):
         return report
 
     def _apply_named(self, module: ModuleOp) -> Report:
-        """The passes of -p, each watched by the pass manager."""
+        """Run the passes of -p, each watched by the pass manager."""
         from graphopt.cli.reporting import Watched, print_report, report_numerics, watch_passes
 
         off = report_numerics(module, self.pipeline.passes, self.args, self.ctx)
@@ -294,16 +294,16 @@ class _Kept(StringIO):
 
 
 def _form(data: bytes) -> str:
-    """The form of a program that no suffix names."""
+    """Detect the format of a program from its bytes."""
     if data.lstrip()[:1] == b"{":
         return "json"
     return "pdmodel" if data[:4096].translate(None, _NOT_TEXT) != data[:4096] else "mlir"
 
 
 def run(args: Sequence[str]) -> int:
-    """Run the tool with arguments as `normalized` returns them.
+    """Run the tool with arguments in the form of `normalize_arguments`.
 
-    0 on success, else 1 with one message on stderr.
+    Return 0 on success, else 1 with one message on stderr.
     """
     try:
         driver = OptMain(args)

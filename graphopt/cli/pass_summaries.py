@@ -1,6 +1,6 @@
 """A line for each pass: the first sentence of its docstring, read without importing its module.
 
-Importing all passes takes longer than all else that `--help` does.
+Importing all passes takes longer than the rest of `--help`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROOMS = {
 
 
 def summaries() -> dict[str, dict[str, str]]:
-    """By title, the passes by name, with what they do; in the order of the table."""
+    """Map each title to its passes by name with their summaries, in the order of the table."""
     found: dict[str, dict[str, str]] = {title: {} for title in _ROOMS.values()}
     known: dict[str, str] = {}
     for path in dict.fromkeys(row.path for row in ROWS):
@@ -55,7 +55,7 @@ def summaries() -> dict[str, dict[str, str]]:
 
 
 def list_passes() -> str:
-    """The passes as lists under their titles."""
+    """Format the passes as lists under their titles."""
     lines: list[str] = []
     for title, passes in summaries().items():
         lines += ["", f"{title}:"] if lines else [f"{title}:"]
@@ -68,7 +68,7 @@ def list_passes() -> str:
 
 
 def _of_plugin(point: EntryPoint) -> str:
-    """The words of a pass of another package: read from its file, or else of what is loaded."""
+    """Read the summary of a plugin pass from its file, or else from the loaded class."""
     try:
         spec = find_spec(point.module)
         path = Path(spec.origin) if spec is not None and spec.origin else None
@@ -80,7 +80,7 @@ def _of_plugin(point: EntryPoint) -> str:
 
 
 def _docstrings(path: Path, names: set[str]) -> dict[str, str]:
-    """The first lines of the docstrings of the classes whose `name` is one of these."""
+    """Read the first paragraphs of the docstrings of classes whose `name` is in `names`."""
     found = {
         named[1]: " ".join(words.partition("\n\n")[0].split())
         for words, body in _CLASS.findall(path.read_text("utf-8"))

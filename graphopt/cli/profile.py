@@ -1,8 +1,8 @@
 """graphopt profile: the time of a step by op, by line of the script, by kind of op.
 
-A script is run, and then each of its programs that are fed once more, with the feed of its first
-step, on one device; a model runs on random inputs, or on those of a file. The program trains
-copies, so nothing changes but the time.
+A script runs. Then each of its programs with feeds runs again on one device, with the feed of its
+first step. A model runs on random inputs, or on the inputs in a file. The program trains copies of
+its parameters, so the profile changes no state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXAMPLE = "graphopt profile train.py --by line"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt profile`."""
+    """Declare the arguments of `graphopt profile`."""
     parser.add_argument(
         "program", metavar="MODEL | SCRIPT.py", help="a saved model, or a script to run"
     )
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print a table for each program; files are of the one whose steps take longest."""
+    """Print a table for each program, and write files for the program with the slowest steps."""
     from graphopt.debug.profiles import is_fed, profile_of
     from graphopt.debug.program_source import Inputs, subjects
     from graphopt.display.table import for_stream

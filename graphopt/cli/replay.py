@@ -16,14 +16,14 @@ _LONGEST = 1 << 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt replay`."""
+    """Declare the arguments of `graphopt replay`."""
     parser.add_argument("file", metavar="FILE", help="the file")
     parser.add_argument("--data", metavar="X.npz", help="inputs that are not in the file")
     add_import(parser)
 
 
 def add_import(parser: argparse._ActionsContainer) -> None:
-    """`--import`."""
+    """Declare `--import`."""
     parser.add_argument(
         "--import",
         dest="imports",

@@ -1,9 +1,9 @@
-"""graphopt report: write a page that shows what each pass does to a program.
+"""graphopt report: write a page that shows the effect of each pass on a program.
 
-One HTML file without any links, to be opened in a browser: the graph before the passes and after
-each that changed it, the changes of the IR, the report of the passes, sizes and times. A script is
-run, and its programs are shown. With --run the page has the measured time and memory of each op. An
-output that ends in .json gets the data that Google's Model Explorer opens.
+It is one HTML file without any links: the graph before the passes and after each pass that changed
+it, the changes of the IR, the report of the passes, sizes and times. A script runs, and the page
+shows its programs. With --run the page has the measured time and memory of each op. An output that
+ends in .json gets the data that Google's Model Explorer opens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt report`."""
+    """Declare the arguments of `graphopt report`."""
     parser.add_argument(
         "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="the program, or a script to run"
     )
@@ -112,7 +112,10 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Report | None:
-    """The report of the run of `--run`; ValueError where there is nothing to run, or not here."""
+    """Run a model for `--run` and report the run; None for a script, or without `--run`.
+
+    Raises ValueError for text of the IR, another platform, or options that contradict each other.
+    """
     if not arguments.run:
         if arguments.dim:
             raise ValueError("--dim is for --run")
@@ -137,7 +140,7 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
 
 
 def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
-    """A program for the sizes that it is fed, with which it is compiled and measured."""
+    """Parse a program for the feed sizes with which it is compiled and measured."""
     from graphopt.debug.profiles import is_fed
     from graphopt.debug.program_source import Inputs, complete, parse_for_feeds
 
@@ -153,9 +156,10 @@ def for_sizes(subject: Subject, sizes: Sizes) -> Subject:
 def _measure_step(
     subject: Subject, arguments: argparse.Namespace, strategy: BuildStrategy | None
 ) -> MeasuredStep | None:
-    """A measured step, with --run, of a program that is fed.
+    """Measure a step of a program with feeds, for --run.
 
-    None, and a line on stderr, for one that has no times by op.
+    Returns None without --run or feeds. Where times by op are unsupported, it prints a line on
+    stderr and returns None.
     """
     from graphopt.debug.profiles import is_fed, profile_of
     from graphopt.debug.program_source import Inputs
@@ -174,10 +178,10 @@ def _measure_step(
 
 
 def fed_first(path: str, arguments: list[str], inputs: Inputs | None = None) -> list[Subject]:
-    """The programs of a file or script; those with feeds come before startup programs.
+    """Read the programs of a file or script; programs with feeds come before startup programs.
 
-    A script has its own default programs and scope, and the names that it makes begin at 0, also
-    where another script ran before.
+    A script gets its own default programs and scope. Its generated names begin at 0, even after
+    another script ran.
     """
     from graphopt.debug.program_source import subjects
     from graphopt.ir.dialect.signature import FEED, inputs_of

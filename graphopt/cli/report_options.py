@@ -10,7 +10,7 @@ NO_PLATFORM = "none"
 
 
 def add_platform(parser: argparse._ActionsContainer) -> None:
-    """`--platform`."""
+    """Declare `--platform`."""
     parser.add_argument(
         "--platform",
         choices=("cpu", "gpu", "tpu", NO_PLATFORM),
@@ -20,7 +20,7 @@ def add_platform(parser: argparse._ActionsContainer) -> None:
 
 
 def check_platform_of(program: str, args: argparse.Namespace) -> None:
-    """ValueError for `--platform` with a script, whose programs have run on this one."""
+    """Raise ValueError for `--platform` with a script: its programs run on this machine."""
     if args.platform is not None and program.endswith(".py"):
         raise ValueError(
             f"--platform is for files: {program} runs here, and its programs are shown for the "
@@ -29,7 +29,7 @@ def check_platform_of(program: str, args: argparse.Namespace) -> None:
 
 
 def platform_of(args: argparse.Namespace) -> str:
-    """The platform of `--platform`, as a PassContext has it; empty for a portable result."""
+    """Get the platform of `--platform` for a PassContext; empty for a portable result."""
     from graphopt.runtime.devices.places import likely_place
 
     given = args.platform or likely_place().platform

@@ -97,7 +97,7 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
 
 
 def watch_passes(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> PassRun:
-    """The run that the passes of -p belong to."""
+    """Start the PassRun that watches and reports the passes of -p."""
     before = module.clone()
     return PassRun(
         module,
@@ -119,7 +119,7 @@ class Watched(ModulePass):
 
     @staticmethod
     def of(inner: ModulePass, run: PassRun) -> Watched:
-        """The pass under its own name."""
+        """Wrap a pass under its own name."""
         made = Watched(inner, run)
         object.__setattr__(made, "name", inner.name)
         return made

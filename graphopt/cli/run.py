@@ -26,7 +26,7 @@ EXAMPLE = "graphopt run resnet18/model --random --dim 4"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt run` for a model."""
+    """Declare the arguments of `graphopt run` for a model."""
     add_model_arguments(parser)
     parser.add_argument(
         "--explain",
@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _for_sizes(compiled: Compiled, feed: Mapping[str, Any]) -> Compiled:
-    """The program as XLA compiles it for these feeds."""
+    """Recompile a program for the sizes of its feeds, as XLA compiles it, if sizes matter to it."""
     from graphopt.runtime.compile.compiling import compile_program
 
     compilation = compiled.compilation.for_feeds(feed) if compiled.wants_sizes else None
@@ -86,7 +86,10 @@ def _for_sizes(compiled: Compiled, feed: Mapping[str, Any]) -> Compiled:
 def _compare(
     model: ImportedModel, outputs: dict[str, np.ndarray[Any, Any]], arguments: argparse.Namespace
 ) -> int:
-    """0 if the outputs equal those of `--expect`, else 1; ValueError for a file without any."""
+    """Compare outputs with `--expect`; return 0 if they are equal, else 1.
+
+    Raises ValueError if the file has none of the outputs.
+    """
     from graphopt.models.feeds import load_arrays
 
     expected = load_arrays(Path(arguments.expect))

@@ -1,7 +1,7 @@
-"""graphopt serve: a page where a program is dropped or typed, to see what passes do to it.
+"""graphopt serve: a page where users drop or type a program, to see the effect of each pass.
 
-The page is for this machine alone, under a link with a token. Programs are .pdmodel, .json and
-.mlir files, or typed text of the IR; no script runs. They are worked on in a process with limits.
+Only this machine can open the page, by a link with a token. Programs are .pdmodel, .json and .mlir
+files, or typed text of the IR; no script runs. A process with limits works on them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ EXAMPLE = "graphopt serve"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt serve`."""
+    """Declare the arguments of `graphopt serve`."""
     parser.add_argument("--port", type=int, default=0, help="the port (default: any free one)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a script, or another command; 0 on success, as `graphopt.cli.main`."""
+    """Run a script, or another command; return 0 on success, as `graphopt.cli.main` does."""
     given = list(sys.argv[1:] if args is None else args)
     if given[:1] == ["run"] and given[1:2] and given[1].endswith(".py"):
         from graphopt.frontend.script import run_script

@@ -1,7 +1,7 @@
 """graphopt tune: measure whether oneDNN or XLA runs a model faster on this machine.
 
 A program that runs for long measures this by itself. Here the model runs on its inputs until the
-outcome is known, which takes a quarter of a minute or more. It is stored beside the compiled
+outcome is known, in at least a quarter of a minute. The outcome is stored beside the compiled
 programs, and later processes begin with it.
 """
 
@@ -16,7 +16,7 @@ EXAMPLE = "graphopt tune resnet18/model --random --dim 4"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `graphopt tune`."""
+    """Declare the arguments of `graphopt tune`."""
     add_model_arguments(parser)
     parser.add_argument(
         "--seconds", type=float, default=120, help="the most seconds of runs (default 120)"
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run a model until its kernels are chosen, and print the outcome; 1 if there is none."""
+    """Run a model until its kernels are chosen, and print the outcome; return 1 if none is."""
     from graphopt.models.feeds import feed_of
     from graphopt.models.model import import_model
     from graphopt.runtime.executor import Executor

@@ -19,7 +19,7 @@ from graphopt.display.progress import progress
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
+    """Run the command line and return the exit status."""
     options = _parser().parse_args(arguments)
     # not above: its help comes at once
     from graphopt.conformance.cases import Corpus

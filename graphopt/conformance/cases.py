@@ -30,7 +30,7 @@ class Corpus:
         self._programs: Any = None
 
     def array(self, section: str, reference: Any) -> Array:
-        """The array that a reference stands for."""
+        """Read the array that a reference stands for."""
         if section not in self._vectors:
             with np.load(self.folder / f"{section}.npz", allow_pickle=False) as stored:
                 self._vectors[section] = {name: stored[name] for name in stored.files}
@@ -39,7 +39,7 @@ class Corpus:
         return self._vectors[section][dtype][start : start + count].reshape(shape)
 
     def program(self, name: str) -> Any:
-        """A function of the folder's `programs.py`: (paddle, feeds, **params) -> results."""
+        """Load a function of the folder's `programs.py`: (paddle, feeds, **params) -> results."""
         if self._programs is None:
             path = self.folder / "programs.py"
             spec = importlib.util.spec_from_file_location("recorded_programs", path)
@@ -60,7 +60,7 @@ def _read(path: Path) -> Iterator[Case]:
 
 
 def name_of(case: Case) -> str:
-    """The Paddle name that a case is about."""
+    """Return the Paddle name that a case tests."""
     for part in (case.get("layer"), case.get("optimizer"), case.get("scheduler")):
         if part:
             return part["call"]
@@ -68,7 +68,7 @@ def name_of(case: Case) -> str:
 
 
 def find_by_path(path: str) -> Any:
-    """The object that `paddle.a.b` names in graphopt."""
+    """Find the object of graphopt that is named `paddle.a.b`."""
     found: Any = graphopt
     for part in path.split(".")[1:]:
         found = getattr(found, part)
@@ -76,17 +76,17 @@ def find_by_path(path: str) -> Any:
 
 
 class Decoder:
-    """Recorded arguments of one case as Python values."""
+    """A decoder of one case's recorded arguments to Python values."""
 
     def __init__(self, corpus: Corpus, case: Case) -> None:
         self.corpus, self.case = corpus, case
 
     def array(self, reference: Any) -> Array:
-        """An array of the case's section."""
+        """Read an array of the case's section."""
         return self.corpus.array(self.case["section"], reference)
 
     def decode(self, value: Any, variables: Mapping[str, Any] | None = None) -> Any:
-        """A value: JSON, or a dict with one key for values that JSON lacks."""
+        """Decode a value: JSON, or a dict with one key for values that JSON lacks."""
         if isinstance(value, list):
             return [self.decode(item, variables) for item in value]
         if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Checking one case: the kinds, other releases' answers, Paddle's own slips."""
+"""Checking one case: the kinds, answers of other releases, Paddle's own errors."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class CaseOutcome:
 def check(corpus: Corpus, case: Case) -> CaseOutcome:
     """Run a case and compare; an error that it raises is a complaint.
 
-    Where releases of Paddle differ, the answer of each (`alt`) is as good. What the record calls a
-    slip of Paddle's own (`quirk`) is not compared.
+    Where releases of Paddle differ, each one's answer (`alt`) is accepted. Results that the record
+    marks as an error of Paddle's own (`quirk`) are not compared.
     """
     quirk = case.get("quirk")
     if quirk and quirk["drop"] == "all":

@@ -1,4 +1,4 @@
-"""Compare a recorded result with ours: complaints for each difference, empty when they agree."""
+"""Comparison of a recorded result with ours: a complaint for each difference, or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HALF = (2e-3, 1e-3)
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The parts of a nested result with their paths, such as `0.1`."""
+    """Yield the parts of a nested result with their paths, such as `0.1`."""
     if isinstance(value, dict):
         items: Any = value.items()
     elif isinstance(value, (list, tuple)):
@@ -35,7 +35,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differs(what: str, want: Any, got: Any, tolerance: tuple[float, float]) -> list[str]:
-    """Complaints about an array: its shape, its dtype, its elements.
+    """List complaints about an array: its shape, its dtype, its elements.
 
     float64 must agree a hundred times better than float32.
     """
@@ -59,13 +59,13 @@ def differs(what: str, want: Any, got: Any, tolerance: tuple[float, float]) -> l
 
 
 def differs_plainly(what: str, want: Any, got: Any) -> list[str]:
-    """Complaints about a plain Python value, compared as JSON has it."""
+    """List complaints about a plain Python value, compared in its form in JSON."""
     same = json.loads(json.dumps(got, default=str)) == want
     return [] if same else [f"{what} is {got!r}, recorded is {want!r}"]
 
 
 def facts_of(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The facts recorded of random results."""
+    """Compute the facts that are recorded of random results."""
     numbers = array.astype("float64")
     filled = numbers.size > 0
     return {
@@ -81,7 +81,7 @@ def facts_of(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def violates(facts: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Complaints about the facts of a random result: bounds, values, values with a tolerance."""
+    """List complaints about a random result's facts: bounds, values, values with a tolerance."""
 
     def holds(name: str, want: Any) -> bool:
         have = facts[name]

@@ -28,9 +28,10 @@ def run(
     device: str = "cpu",
     seconds: float = math.inf,
 ) -> Iterator[CaseOutcome]:
-    """The outcomes of the cases with these numbers on a device, in order.
+    """Run the cases with these numbers on a device and yield their outcomes in order.
 
-    No batch begins after so many seconds. Batches of all parts of the folder come early then.
+    No batch begins after `seconds`. With such a limit, early batches come from all parts of the
+    folder.
     """
     end, has_end = time.monotonic() + seconds, seconds < math.inf
     size, step = (_SMALL_BATCH, _APART) if has_end else (_BATCH, 1)

@@ -14,7 +14,7 @@ OTHER = "-"
 
 
 def read_tiers(path: Path) -> dict[str, str]:
-    """Tiers by Paddle name, from a table with the columns `name` and `tier` (tab-separated)."""
+    """Read tiers by Paddle name from a tab-separated table with the columns `name` and `tier`."""
     header, *rows = path.read_text("utf-8").splitlines()
     columns = header.split("\t")
     name, tier = columns.index("name"), columns.index("tier")
@@ -22,19 +22,19 @@ def read_tiers(path: Path) -> dict[str, str]:
 
 
 def read_reasons(path: Path) -> list[tuple[re.Pattern[str], str]]:
-    """Reasons of failing cases: on each line a pattern of case names, a tab and a sentence."""
+    """Read reasons of failing cases: per line a pattern of case names, a tab and a sentence."""
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
     pairs = [line.split("\t", 1) for line in lines if not line.startswith("#")]
     return [(re.compile(pattern), reason) for pattern, reason in pairs]
 
 
 def percent(passed: int, total: int) -> str:
-    """A share as `98.7 %`, rounded down, so that 100 % is all of them."""
+    """Format a share as `98.7 %`, rounded down, so that 100 % is all of them."""
     return f"{passed * 1000 // total / 10 if total else 0.0:.1f} %"
 
 
 def coverage(outcomes: Iterable[CaseOutcome], tiers: Mapping[str, str]) -> str:
-    """A Markdown table: passed and all cases, by section and by tier."""
+    """Build a Markdown table of passed and all cases, by section and by tier."""
     outcomes = list(outcomes)
     shown = sorted({tiers.get(outcome.name, OTHER) for outcome in outcomes})
     passed: Counter[tuple[str, str]] = Counter()
@@ -62,7 +62,7 @@ def coverage(outcomes: Iterable[CaseOutcome], tiers: Mapping[str, str]) -> str:
 
 
 def by_operator(outcomes: Iterable[CaseOutcome]) -> str:
-    """Lines of an operator's type and how many cases with it pass, tab-separated."""
+    """List each operator's type and how many cases with it pass, tab-separated lines."""
     passed = Counter(
         type for outcome in outcomes if not outcome.complaints for type in outcome.operators
     )
@@ -70,7 +70,7 @@ def by_operator(outcomes: Iterable[CaseOutcome]) -> str:
 
 
 def share(outcomes: Sequence[CaseOutcome], tiers: Mapping[str, str], tier: str) -> float:
-    """The percentage of a tier's cases that pass; 100 when there are none."""
+    """Compute the percentage of a tier's cases that pass; 100 when there are none."""
     of_tier = [outcome for outcome in outcomes if tiers.get(outcome.name, OTHER) == tier]
     passed = sum(not outcome.complaints for outcome in of_tier)
     return 100 * passed / len(of_tier) if of_tier else 100.0
@@ -81,7 +81,7 @@ def failures(
     tiers: Mapping[str, str],
     reasons: Sequence[tuple[re.Pattern[str], str]],
 ) -> str:
-    """A Markdown table of the cases that fail: tier, complaints, reason."""
+    """Build a Markdown table of the cases that fail: tier, complaints, reason."""
     lines = ["| case | tier | seen | reason |", "|---|---|---|---|"]
     for outcome in sorted(outcomes, key=lambda o: o.id):
         if outcome.complaints:
@@ -92,7 +92,7 @@ def failures(
 
 
 def reason_for(outcome: CaseOutcome, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str:
-    """The first reason whose pattern matches the case's name, if there is one."""
+    """Return the first reason whose pattern matches the case's name, or ""."""
     return next((why for pattern, why in reasons if pattern.fullmatch(outcome.id)), "")
 
 

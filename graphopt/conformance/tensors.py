@@ -23,7 +23,7 @@ _GRADIENTS = 4
 
 
 class TensorCase:
-    """One call in a program of its own, in static mode of 2.x or as fluid 1.8 spells it."""
+    """One call in a program of its own, in static mode of 2.x or in the form of fluid 1.8."""
 
     def __init__(self, corpus: Corpus, case: Case) -> None:
         self.case = case
@@ -39,7 +39,7 @@ class TensorCase:
         return self.decoder.array(reference)
 
     def run(self) -> dict[str, Any]:
-        """Results by path, gradients as `grad x`, buffers as `state name`."""
+        """Run the call; return results by path, gradients as `grad x`, buffers as `state name`."""
         static = paddle.static
         main, startup = static.Program(), static.Program()
         with static.scope_guard(static.Scope()), static.program_guard(main, startup):
@@ -127,7 +127,7 @@ class TensorCase:
 
 
 def tensor_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Differences from the record of a function, method or layer."""
+    """Compare a function, method or layer with its record."""
     runner = TensorCase(corpus, case)
     return Finding(_tensor_complaints(runner, case), frozenset(runner.operators))
 
@@ -168,7 +168,7 @@ def _result_complaints(
 
 
 def random_complaints(corpus: Corpus, case: Case) -> Finding:
-    """The recorded facts that a random result does not satisfy."""
+    """List the recorded facts that a random result does not satisfy."""
     runner = TensorCase(corpus, case)
     first = next(iter(runner.run().values()))
     found = violates(facts_of(np.asarray(first)), case["facts"])

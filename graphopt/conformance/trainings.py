@@ -1,4 +1,4 @@
-"""Cases that are not one call: optimizers, schedules, host functions, whole programs."""
+"""Cases of more than one call: optimizers, schedules, host functions, whole programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEPS = 5
 
 
 def optimizer_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Differences after any of five steps of y ~ tanh(x w1 + b1) w2."""
+    """Compare with the record after each of five steps of y ~ tanh(x w1 + b1) w2."""
     decoder, static = Decoder(corpus, case), paddle.static
     history: dict[str, list[Any]] = {name: [] for name in case["history"]}
     main, startup = static.Program(), static.Program()
@@ -54,7 +54,7 @@ def _weight(decoder: Decoder, name: str) -> Any:
 
 
 def schedule_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Differences among the first rates of a schedule."""
+    """Compare the first rates of a schedule with the record."""
     decoder = Decoder(corpus, case)
     schedule = decoder.decode(case["scheduler"])
     rates: list[float] = []
@@ -66,7 +66,7 @@ def schedule_complaints(corpus: Corpus, case: Case) -> Finding:
 
 
 def eager_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Differences in the result of a host function, which Paddle runs in dynamic mode."""
+    """Compare the result of a host function, which Paddle runs in dynamic mode."""
     decoder = Decoder(corpus, case)
     paddle.disable_static()
     try:
@@ -88,7 +88,7 @@ def eager_complaints(corpus: Corpus, case: Case) -> Finding:
 
 
 def program_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Differences in the results of a function of the folder's `programs.py`."""
+    """Compare the results of a function of the folder's `programs.py`."""
     decoder = Decoder(corpus, case)
     feeds = {name: decoder.array(reference) for name, reference in case.get("feeds", {}).items()}
     got = corpus.program(case["fn"])(paddle, feeds, **case.get("params", {}))

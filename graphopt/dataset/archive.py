@@ -1,4 +1,4 @@
-"""The files that data sets consist of: where each one is stored, and the members of an archive."""
+"""The files of data sets: their paths, and the members of archives."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class SourceFile(NamedTuple):
     md5: str
 
     def path(self) -> str:
-        """The path; FileNotFoundError says where to put a file that is missing."""
+        """Return the path; FileNotFoundError for a missing file names its folder."""
         return common.download(self.name, self.folder, self.md5)
 
 
 def members(path: str, chosen: Callable[[str], object]) -> Iterator[tuple[str, IO[bytes]]]:
-    """Names and contents of the files in a tar archive whose name is `chosen`, in its order."""
+    """Yield names and contents of the tar archive's files whose name is `chosen`, in its order."""
     with tarfile.open(path) as archive:
         for member in archive:
             if chosen(member.name) and (file := archive.extractfile(member)) is not None:
@@ -33,7 +33,7 @@ def members(path: str, chosen: Callable[[str], object]) -> Iterator[tuple[str, I
 
 
 def lines(path: str, name: str) -> Iterator[bytes]:
-    """The lines of one file of a tar archive; KeyError when it is not there."""
+    """Read the lines of one file of a tar archive; KeyError when it is missing."""
     with tarfile.open(path) as archive:
         file = archive.extractfile(name)
         if file is None:
@@ -42,7 +42,7 @@ def lines(path: str, name: str) -> Iterator[bytes]:
 
 
 def extract(archive: tarfile.TarFile, folder: str) -> None:
-    """Write the files of an archive into a folder; UnsafeError for one that would be outside."""
+    """Extract an archive into a folder; UnsafeError for a file that would be outside."""
     top = os.path.realpath(folder)
     for member in archive:
         target = os.path.realpath(os.path.join(top, member.name))

@@ -16,22 +16,22 @@ CIFAR100 = SourceFile("cifar", "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4
 
 
 def train10(cycle: bool = False) -> Reader:
-    """The training set of 10 classes; with `cycle` it starts again at its end."""
+    """Create a reader of the training set of 10 classes; with `cycle` it restarts at its end."""
     return _reader(CIFAR10.path(), "data_batch", cycle)
 
 
 def test10(cycle: bool = False) -> Reader:
-    """The test set of 10 classes; with `cycle` it starts again at its end."""
+    """Create a reader of the test set of 10 classes; with `cycle` it restarts at its end."""
     return _reader(CIFAR10.path(), "test_batch", cycle)
 
 
 def train100() -> Reader:
-    """The training set of 100 classes."""
+    """Create a reader of the training set of 100 classes."""
     return _reader(CIFAR100.path(), "train")
 
 
 def test100() -> Reader:
-    """The test set of 100 classes."""
+    """Create a reader of the test set of 100 classes."""
     return _reader(CIFAR100.path(), "test")
 
 
@@ -50,9 +50,9 @@ def _reader(path: str, part: str, cycle: bool = False) -> Reader:
 
 
 def batch_of(name: str, file: IO[bytes]) -> Iterator[tuple[Any, int]]:
-    """The images (3072,) of bytes in a pickled file, and their labels.
+    """Read the images (3072,) of bytes and their labels from a pickled file.
 
-    The pickle is read without running anything. Raises FormatError for one of another kind.
+    Reading the pickle runs no code. Raises FormatError for a pickle without images and labels.
     """
     from graphopt.ir.formats.pickle.reader import read_pickle
 
@@ -68,6 +68,6 @@ def batch_of(name: str, file: IO[bytes]) -> Iterator[tuple[Any, int]]:
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless both archives are there."""
+    """Raise FileNotFoundError unless both archives exist."""
     CIFAR10.path()
     CIFAR100.path()

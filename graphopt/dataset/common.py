@@ -1,4 +1,4 @@
-"""The folder of data sets, and samples in files of one's own (paddle.dataset.common)."""
+"""The folder of data sets, and samples in user files (paddle.dataset.common)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WITH_FILES = (
 
 
 def md5file(fname: str) -> str:
-    """The MD5 sum of a file, in hexadecimal digits."""
+    """Compute the MD5 sum of a file, in hexadecimal digits."""
     with open(fname, "rb") as file:
         return hashlib.file_digest(file, "md5").hexdigest()
 
 
 def download(url: str, module_name: str, md5sum: str, save_name: str | None = None) -> str:
-    """The path of a file of a data set; nothing is downloaded.
+    """Find a file of a data set; nothing is downloaded.
 
     The file is in the folder `module_name` of DATA_HOME, as `save_name` or else the last part of
-    `url`. Raises FileNotFoundError when it is missing, and warns when its MD5 sum is not
-    `md5sum`: it may be a part of the data set that was made by hand.
+    `url`. Raises FileNotFoundError when it is missing, and warns when its MD5 sum is not `md5sum`:
+    it may be a part of the data set that was made by hand.
     """
     folder = os.path.join(DATA_HOME, module_name)
     path = os.path.join(folder, save_name or url.rpartition("/")[2])
@@ -51,7 +51,7 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
 
 
 def fetch_all() -> None:
-    """Raise FileNotFoundError unless the files of all data sets are there."""
+    """Raise FileNotFoundError unless the files of all data sets exist."""
     for name in _WITH_FILES:
         importlib.import_module(f"graphopt.dataset.{name}").fetch()
 
@@ -75,7 +75,7 @@ def split(
 
 
 def _runs(reader: Reader, line_count: int) -> Iterator[list[Any]]:
-    """The samples in lists; the first has one sample more than the others, as in Paddle."""
+    """Split samples into lists; the first has one sample more than the others, as in Paddle."""
     samples: list[Any] = []
     for number, sample in enumerate(reader()):
         samples.append(sample)

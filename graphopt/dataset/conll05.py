@@ -30,13 +30,13 @@ Clause = tuple[list[str], str, list[str]]
 
 
 def load_dict(filename: str) -> dict[str, int]:
-    """The lines of a file, each with its number."""
+    """Map each line of a file to its number."""
     with open(filename, encoding="utf-8") as file:
         return {line.strip(): number for number, line in enumerate(file)}
 
 
 def load_label_dict(filename: str) -> dict[str, int]:
-    """Ids of "B-x" and "I-x" for each label x that a file names, and of "O" after them."""
+    """Map "B-x" and "I-x" for each label x of a file to ids, and then "O"."""
     with open(filename, encoding="utf-8") as file:
         roles = dict.fromkeys(line.strip()[2:] for line in file if line.strip()[:2] in ("B-", "I-"))
     labels = [f"{place}-{role}" for role in roles for place in "BI"]
@@ -44,12 +44,12 @@ def load_label_dict(filename: str) -> dict[str, int]:
 
 
 def get_dict() -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """The dictionaries of words, verbs and labels."""
+    """Load the dictionaries of words, verbs and labels."""
     return load_dict(WORDS.path()), load_dict(VERBS.path()), load_label_dict(LABELS.path())
 
 
 def get_embedding() -> str:
-    """The path of the trained vectors of words."""
+    """Return the path of the trained word vectors."""
     return EMBEDDING.path()
 
 
@@ -70,9 +70,9 @@ def corpus_reader(
 def _sentences(
     data_path: str, words_name: str, props_name: str
 ) -> Iterator[tuple[list[str], list[Sequence[str]]]]:
-    """The words of each sentence, and the columns of what is said about them.
+    """Read the words of each sentence, and the columns of its annotations.
 
-    An empty line ends a sentence; lines without one after them are left out.
+    An empty line ends a sentence; a last sentence without one is dropped.
     """
     with (
         tarfile.open(data_path) as archive,
@@ -91,7 +91,7 @@ def _sentences(
 
 
 def _labels(marks: Iterable[str]) -> Iterator[str]:
-    """B-x at the start of a bracket "(x*", I-x to its end "*)", and O elsewhere."""
+    """Label each word: B-x at the start of a bracket "(x*", I-x up to its end "*)", O elsewhere."""
     role, inside = "O", False
     for mark in marks:
         if "(" in mark:
@@ -122,7 +122,7 @@ def reader_creator(
 def ids_of(
     clause: Clause, word_dict: Ids, predicate_dict: Ids, label_dict: Ids
 ) -> tuple[list[int | None], ...]:
-    """The nine sequences of a clause; ValueError for one without a word that is labelled B-V."""
+    """Map a clause to its nine sequences; ValueError for a clause without the label B-V."""
     words, verb, labels = clause
     place = labels.index("B-V")
     near = range(place - 2, place + 3)
@@ -138,12 +138,15 @@ def ids_of(
 
 
 def test() -> Callable[[], Iterator[tuple[list[int | None], ...]]]:
-    """The test set, which is also what one trains with: the training set is not free."""
+    """Create a reader of the test set.
+
+    Paddle trains with it too, as the training set is not free.
+    """
     dictionaries = get_dict()
     return reader_creator(corpus_reader(DATA.path(), WORDS_NAME, PROPS_NAME), *dictionaries)
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless all files are there."""
+    """Raise FileNotFoundError unless all files exist."""
     for source in (WORDS, VERBS, LABELS, EMBEDDING, DATA):
         source.path()

@@ -1,7 +1,7 @@
 """Photographs of 102 kinds of flowers (paddle.dataset.flowers): pixels, and a label from 0.
 
-As in Paddle the training set is the part that its authors call the test set, the larger one, and
-the other way round.
+As in Paddle the training set is the larger part, which its authors call the test set, and the test
+set is their training set.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mapper = Callable[[tuple[bytes, int]], Any]
 
 
 def default_mapper(is_train: bool, sample: tuple[bytes, int]) -> Sample:
-    """The pixels of a file as 3 * 224 * 224 numbers around 0; cropped anywhere with `is_train`."""
+    """Decode a file to 3 * 224 * 224 numbers around 0, from a random crop with `is_train`."""
     image = simple_transform(
         load_image_bytes(sample[0]), 256, 224, is_train, mean=[103.94, 116.78, 123.68]
     )
@@ -38,14 +38,14 @@ test_mapper = partial(default_mapper, False)
 
 
 def row_of(path: str, name: str) -> Any:
-    """The first row of a matrix in a MATLAB file. Needs SciPy, which JAX brings."""
+    """Read the first row of a matrix in a MATLAB file. Needs SciPy, a dependency of JAX."""
     import scipy.io
 
     return scipy.io.loadmat(path, variable_names=[name])[name][0]
 
 
 def image_name(number: int) -> str:
-    """The name in the archive of an image, by its number from 1."""
+    """Return the name of an image in the archive, by its number from 1."""
     return f"jpg/image_{number:05d}.jpg"
 
 
@@ -55,10 +55,11 @@ def train(
     use_xmap: bool = True,
     cycle: bool = False,
 ) -> Reader:
-    """The training set: what `mapper` makes of the bytes of a file and a label.
+    """Create a reader of the training set; `mapper` maps the bytes of a file and a label to a
+    sample.
 
-    With `use_xmap` threads do that, up to `buffered_size` samples ahead, and samples come as they
-    are ready. With `cycle` the reader starts again at its end.
+    With `use_xmap` threads run the mapper up to `buffered_size` samples ahead, and samples come in
+    the order in which they are ready. With `cycle` the reader restarts at its end.
     """
     return _reader(TRAIN_FLAG, mapper, buffered_size, use_xmap, cycle)
 
@@ -69,12 +70,12 @@ def test(
     use_xmap: bool = True,
     cycle: bool = False,
 ) -> Reader:
-    """The test set, with the arguments of `train`."""
+    """Create a reader of the test set, with the arguments of `train`."""
     return _reader(TEST_FLAG, mapper, buffered_size, use_xmap, cycle)
 
 
 def valid(mapper: Mapper = test_mapper, buffered_size: int = 1024, use_xmap: bool = True) -> Reader:
-    """The validation set, with the arguments of `train`."""
+    """Create a reader of the validation set, with the arguments of `train`."""
     return _reader(VALID_FLAG, mapper, buffered_size, use_xmap, cycle=False)
 
 
@@ -96,6 +97,6 @@ def _reader(part: str, mapper: Mapper, buffered_size: int, use_xmap: bool, cycle
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless all files are there."""
+    """Raise FileNotFoundError unless all files exist."""
     for source in (DATA, LABELS, PARTS):
         source.path()

@@ -14,12 +14,12 @@ from graphopt.frontend.missing import explain
 
 
 def load_image_bytes(bytes: bytes, is_color: bool = True) -> Array:
-    """The image in the contents of a file; (rows, columns) without `is_color`. Needs Pillow."""
+    """Decode an image; (rows, columns) without `is_color`. Needs Pillow."""
     return _pixels(io.BytesIO(bytes), is_color)
 
 
 def load_image(file: str, is_color: bool = True) -> Array:
-    """The image in a file; (rows, columns) without `is_color`. Needs Pillow."""
+    """Load an image from a file; (rows, columns) without `is_color`. Needs Pillow."""
     return _pixels(file, is_color)
 
 
@@ -49,13 +49,13 @@ def to_chw(im: Array, order: Sequence[int] = (2, 0, 1)) -> Array:
 
 
 def center_crop(im: Array, size: int, is_color: bool = True) -> Array:
-    """The middle `size` rows and columns."""
+    """Cut out the middle `size` rows and columns."""
     rows, columns = im.shape[:2]
     return _crop(im, (rows - size) // 2, (columns - size) // 2, size)
 
 
 def random_crop(im: Array, size: int, is_color: bool = True) -> Array:
-    """Any `size` rows and columns, drawn by `numpy.random`."""
+    """Cut out `size` rows and columns at a place drawn by `numpy.random`."""
     rows, columns = im.shape[:2]
     top = np.random.randint(0, rows - size + 1)
     return _crop(im, top, np.random.randint(0, columns - size + 1), size)
@@ -78,10 +78,11 @@ def simple_transform(
     is_color: bool = True,
     mean: Any = None,
 ) -> Array:
-    """Resize the shorter edge, crop, put channels first, and take off `mean`; float32.
+    """Resize the shorter edge, crop, put channels first, and subtract `mean`; float32.
 
-    With `is_train` the crop is anywhere and every other image is mirrored, else it is in the
-    middle. The mean is a list with a number for each channel, or an array like the result.
+    With `is_train` the crop is anywhere, and an image is mirrored with probability 1/2; else the
+    crop is in the middle. The mean is a list with a number for each channel, or an array like the
+    result.
     """
     im = resize_short(im, resize_size)
     if is_train:
@@ -105,7 +106,7 @@ def load_and_transform(
     is_color: bool = True,
     mean: Any = None,
 ) -> Array:
-    """`simple_transform` of the image in a file. Needs Pillow."""
+    """Load an image from a file, and apply `simple_transform`. Needs Pillow."""
     im = load_image(filename, is_color)
     return simple_transform(im, resize_size, crop_size, is_train, is_color, mean)
 

@@ -22,23 +22,23 @@ _PUNCTUATION = string.punctuation.encode()
 
 
 def tokenize(pattern: re.Pattern[str]) -> Iterator[list[bytes]]:
-    """The words of each review whose path matches, in lower case and without punctuation."""
+    """Read the words of each review whose path matches, in lower case, without punctuation."""
     return reviews(ARCHIVE.path(), pattern)
 
 
 def reviews(path: str, pattern: re.Pattern[str]) -> Iterator[list[bytes]]:
-    """The words of reviews in an archive."""
+    """Read the words of an archive's reviews, in lower case and without punctuation."""
     for _, file in members(path, pattern.match):
         yield file.read().translate(None, _PUNCTUATION).lower().split()
 
 
 def build_dict(pattern: re.Pattern[str], cutoff: int) -> dict[Any, int]:
-    """Ids of the words that occur more than `cutoff` times in the matching reviews."""
+    """Build the ids of words that occur more than `cutoff` times in the matching reviews."""
     return dict_of(ARCHIVE.path(), pattern, cutoff)
 
 
 def dict_of(path: str, pattern: re.Pattern[str], cutoff: int) -> dict[Any, int]:
-    """The dictionary of an archive."""
+    """Build the dictionary of an archive."""
     counts = Counter[bytes | str]()
     for words in reviews(path, pattern):
         counts.update(words)
@@ -46,17 +46,17 @@ def dict_of(path: str, pattern: re.Pattern[str], cutoff: int) -> dict[Any, int]:
 
 
 def word_dict() -> dict[Any, int]:
-    """Ids of the words that occur more than 150 times in all reviews."""
+    """Build the ids of words that occur more than 150 times in all reviews."""
     return build_dict(ALL_REVIEWS, 150)
 
 
 def train(word_idx: Mapping[Any, int]) -> Reader:
-    """The training set, read at once: positive reviews, then negative ones."""
+    """Read the training set now, and return its reader: positive reviews, then negative ones."""
     return _reader("train", word_idx)
 
 
 def test(word_idx: Mapping[Any, int]) -> Reader:
-    """The test set, read at once: positive reviews, then negative ones."""
+    """Read the test set now, and return its reader: positive reviews, then negative ones."""
     return _reader("test", word_idx)
 
 
@@ -66,7 +66,7 @@ def _reader(mode: str, word_idx: Mapping[Any, int]) -> Reader:
 
 
 def read_labelled(path: str, mode: str, word_idx: Mapping[Any, int]) -> list[tuple[list[int], int]]:
-    """The word ids and labels of the reviews of "train" or "test" in an archive."""
+    """Read the word ids and labels of the "train" or "test" reviews in an archive."""
     unknown = word_idx[UNKNOWN]
     return [
         ([word_idx.get(word, unknown) for word in words], label)
@@ -76,5 +76,5 @@ def read_labelled(path: str, mode: str, word_idx: Mapping[Any, int]) -> list[tup
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the archive is there."""
+    """Raise FileNotFoundError unless the archive exists."""
     ARCHIVE.path()

@@ -30,12 +30,12 @@ class DataType:
 
 
 def build_dict(min_word_freq: int = 50) -> dict[Any, int]:
-    """Ids of the words and marks that occur more than `min_word_freq` times in both texts."""
+    """Build the ids of words and marks that occur more than `min_word_freq` times in both texts."""
     return dict_of(ARCHIVE.path(), min_word_freq)
 
 
 def dict_of(path: str, min_word_freq: int) -> dict[Any, int]:
-    """The dictionary of an archive."""
+    """Build the dictionary of an archive."""
     counts = Counter[bytes | str]()
     for name in (TRAIN_TEXT, TEST_TEXT):
         for line in lines(path, name):
@@ -44,23 +44,23 @@ def dict_of(path: str, min_word_freq: int) -> dict[Any, int]:
 
 
 def train(word_idx: WordIds, n: int, data_type: int = DataType.NGRAM) -> Reader:
-    """The training set: windows of `n` words, or pairs of sentences of up to `n` words.
+    """Create a reader of the training set: windows of `n` words, or pairs of sentences.
 
-    In pairs the first sentence begins with "<s>" and the second ends with "<e>"; with n of 0 or
-    below they have any length.
+    In a pair the first sentence begins with "<s>" and the second ends with "<e>". Sentences have
+    fewer than `n` words; with n of 0 or below they have any length.
     """
     return lambda: samples_of(ARCHIVE.path(), TRAIN_TEXT, word_idx, n, data_type)
 
 
 def test(word_idx: WordIds, n: int, data_type: int = DataType.NGRAM) -> Reader:
-    """The test set, with the samples of `train`."""
+    """Create a reader of the test set, with the samples of `train`."""
     return lambda: samples_of(ARCHIVE.path(), TEST_TEXT, word_idx, n, data_type)
 
 
 def samples_of(
     path: str, name: str, word_idx: WordIds, n: int, data_type: int
 ) -> Iterator[tuple[Any, ...]]:
-    """The samples of a text in an archive."""
+    """Read the samples of a text in an archive."""
     if data_type == DataType.NGRAM and n < 0:
         raise ValueError(f"a window cannot have {n} words")
     unknown = word_idx[UNKNOWN]
@@ -79,5 +79,5 @@ def samples_of(
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the archive is there."""
+    """Raise FileNotFoundError unless the archive exists."""
     ARCHIVE.path()

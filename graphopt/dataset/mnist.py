@@ -20,9 +20,9 @@ Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def pixels_and_labels(image_path: str, label_path: str) -> tuple[Pixels, Pixels]:
-    """The images (n, height * width) and the labels (n,) of a pair of files.
+    """Read the images (n, height * width) and the labels (n,) of a pair of files.
 
-    Raises ValueError when the files are shorter than their headers say.
+    Raises ValueError when a file is shorter than its header states.
     """
     with gzip.open(label_path) as file:
         labels = file.read()
@@ -35,17 +35,17 @@ def pixels_and_labels(image_path: str, label_path: str) -> tuple[Pixels, Pixels]
 
 
 def train() -> Reader:
-    """The training set."""
+    """Create a reader of the training set."""
     return reader_creator(TRAIN_IMAGES.path(), TRAIN_LABELS.path(), 100)
 
 
 def test() -> Reader:
-    """The test set."""
+    """Create a reader of the test set."""
     return reader_creator(TEST_IMAGES.path(), TEST_LABELS.path(), 100)
 
 
 def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -> Reader:
-    """A reader of a pair of files; they are read as a whole, whatever the buffer's size."""
+    """Create a reader of a pair of files; it reads them as a whole, and ignores `buffer_size`."""
 
     def samples() -> Iterator[tuple[Any, int]]:
         for image, label in zip(*pixels_and_labels(image_filename, label_filename), strict=True):
@@ -55,6 +55,6 @@ def reader_creator(image_filename: str, label_filename: str, buffer_size: int) -
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless all files are there."""
+    """Raise FileNotFoundError unless all files exist."""
     for source in (TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS):
         source.path()

@@ -36,7 +36,7 @@ class MovieInfo:
     title_ids: list[int]
 
     def value(self) -> list[Any]:
-        """Number, ids of the categories, ids of the title's words."""
+        """Return the number, the ids of the categories, and the ids of the title's words."""
         return [self.index, list(self.category_ids), list(self.title_ids)]
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class UserInfo:
     job_id: int
 
     def value(self) -> list[int]:
-        """Number, 0 for a man or 1 for a woman, age and job."""
+        """Return the number, 0 for a man or 1 for a woman, age and job."""
         return [self.index, 0 if self.is_male else 1, self.age, self.job_id]
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Tables:
 
 @lru_cache(maxsize=1)
 def tables_of(path: str) -> Tables:
-    """The tables of an archive."""
+    """Read the tables of an archive."""
     tables = Tables({}, {}, {}, {})
     for number, name, kinds in _rows(path, "movies"):
         found = _TITLE.match(name)
@@ -104,22 +104,23 @@ def tables_of(path: str) -> Tables:
 
 
 def _rows(path: str, table: str) -> Iterator[list[str]]:
-    """The fields of each line of a table."""
+    """Read the fields of each line of a table."""
     with zipfile.ZipFile(path) as archive, archive.open(f"ml-1m/{table}.dat") as file:
         for line in file:
             yield line.decode("latin-1").strip().split("::")
 
 
 def train(rand_seed: int = 0, test_ratio: float = 0.1) -> Reader:
-    """The training set: the user's numbers, the film's, and a rating from -3 to 5 in a list.
+    """Create a reader of the training set: the user's numbers, the film's, and a rating in a list.
 
-    Each rating is in the test set with probability `test_ratio`, drawn with `rand_seed`.
+    Ratings are from -3 to 5. Each is in the test set with probability `test_ratio`, drawn with
+    `rand_seed`.
     """
     return lambda: _samples(rand_seed, test_ratio, is_test=False)
 
 
 def test(rand_seed: int = 0, test_ratio: float = 0.1) -> Reader:
-    """The test set, with the samples of `train`."""
+    """Create a reader of the test set, with the samples of `train`."""
     return lambda: _samples(rand_seed, test_ratio, is_test=True)
 
 
@@ -131,7 +132,7 @@ def _samples(rand_seed: int, test_ratio: float, *, is_test: bool) -> Iterator[li
 def ratings_of(
     path: str, rand_seed: int, test_ratio: float, is_test: bool
 ) -> Iterator[tuple[UserInfo, MovieInfo, float]]:
-    """The ratings in one of the two sets of an archive."""
+    """Read the ratings of one of the two sets of an archive."""
     tables = tables_of(path)
     chance = np.random.RandomState(rand_seed)
     for user, movie, stars, _ in _rows(path, "ratings"):
@@ -140,40 +141,40 @@ def ratings_of(
 
 
 def get_movie_title_dict() -> dict[str, int]:
-    """Ids of the words of titles."""
+    """Return the ids of title words."""
     return tables_of(ARCHIVE.path()).title_words
 
 
 def movie_categories() -> dict[str, int]:
-    """Ids of the categories."""
+    """Return the ids of the categories."""
     return tables_of(ARCHIVE.path()).categories
 
 
 def movie_info() -> dict[int, MovieInfo]:
-    """The films by number."""
+    """Return the films by number."""
     return tables_of(ARCHIVE.path()).movies
 
 
 def user_info() -> dict[int, UserInfo]:
-    """The users by number."""
+    """Return the users by number."""
     return tables_of(ARCHIVE.path()).users
 
 
 def max_movie_id() -> int:
-    """The highest number of a film."""
+    """Return the highest number of a film."""
     return max(movie_info())
 
 
 def max_user_id() -> int:
-    """The highest number of a user."""
+    """Return the highest number of a user."""
     return max(user_info())
 
 
 def max_job_id() -> int:
-    """The highest job."""
+    """Return the highest number of a job."""
     return max(user.job_id for user in user_info().values())
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the archive is there."""
+    """Raise FileNotFoundError unless the archive exists."""
     ARCHIVE.path()

@@ -24,9 +24,9 @@ Rows = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def scaled_rows(path: str) -> tuple[Rows, Rows]:
-    """The first four fifths of the rows, and the rest.
+    """Read and scale the rows; return the first four fifths, and the rest.
 
-    Of each feature the mean of all rows is taken off, and the range is 1; the price stays.
+    Each feature is shifted to mean 0 over all rows and scaled to range 1; the price is unchanged.
     """
     rows = np.fromfile(path, sep=" ")
     columns = len(feature_names) + 1
@@ -39,12 +39,12 @@ def scaled_rows(path: str) -> tuple[Rows, Rows]:
 
 
 def train() -> Reader:
-    """The training set."""
+    """Create a reader of the training set."""
     return _reader(scaled_rows(DATA.path())[0])
 
 
 def test() -> Reader:
-    """The test set."""
+    """Create a reader of the test set."""
     return _reader(scaled_rows(DATA.path())[1])
 
 
@@ -57,12 +57,12 @@ def _reader(rows: Rows) -> Reader:
 
 
 def predict_reader() -> tuple[Rows]:
-    """The features of the first row of the test set, in a tuple."""
+    """Return the features of the first row of the test set, in a tuple."""
     return (scaled_rows(DATA.path())[1][0][:-1],)
 
 
 def fluid_model() -> str:
-    """A new folder with the files of the trained model."""
+    """Extract the files of the trained model to a new folder, and return its path."""
     folder = tempfile.mkdtemp()
     with tarfile.open(MODEL.path()) as archive:
         extract(archive, folder)
@@ -70,5 +70,5 @@ def fluid_model() -> str:
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the file is there."""
+    """Raise FileNotFoundError unless the file exists."""
     DATA.path()

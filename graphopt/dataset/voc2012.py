@@ -25,11 +25,11 @@ class Images:
         self.archive = tarfile.TarFile(path)
 
     def names(self, part: str) -> list[str]:
-        """The photographs of "train", "val" or "trainval"."""
+        """Return the names of the photographs of "train", "val" or "trainval"."""
         return self._read(f"ImageSets/Segmentation/{part}.txt").decode().split()
 
     def pair(self, name: str) -> tuple[Any, Any]:
-        """A photograph and the classes of its pixels, as Pillow images."""
+        """Open a photograph and the classes of its pixels, as Pillow images."""
         photograph = self._read(f"JPEGImages/{name}.jpg")
         classes = self._read(f"SegmentationClass/{name}.png")
         open_image = pillow().Image.open
@@ -43,17 +43,17 @@ class Images:
 
 
 def train() -> Reader:
-    """All photographs: pixels (rows, columns, 3) and classes (rows, columns)."""
+    """Create a reader of all photographs: pixels (rows, columns, 3) and classes (rows, columns)."""
     return _reader("trainval")
 
 
 def test() -> Reader:
-    """The photographs of the training part, with the samples of `train`."""
+    """Create a reader of the photographs of the training part, with the samples of `train`."""
     return _reader("train")
 
 
 def val() -> Reader:
-    """The photographs of the validation part, with the samples of `train`."""
+    """Create a reader of the photographs of the validation part, with the samples of `train`."""
     return _reader("val")
 
 
@@ -71,5 +71,5 @@ def _reader(part: str) -> Reader:
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the archive is there."""
+    """Raise FileNotFoundError unless the archive exists."""
     ARCHIVE.path()

@@ -25,7 +25,7 @@ Sample = tuple[list[int], list[int], list[int]]
 
 
 def dictionaries(path: str, dict_size: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Ids of the first `dict_size` source words and target words of an archive."""
+    """Read the ids of the first `dict_size` source words and target words of an archive."""
     return _dictionary(path, "src.dict", dict_size), _dictionary(path, "trg.dict", dict_size)
 
 
@@ -40,7 +40,7 @@ def _dictionary(path: str, ending: str, size: int) -> dict[str, int]:
 
 
 def samples_of(path: str, part: str, dict_size: int) -> Iterator[Sample]:
-    """The samples of "train", "test" or "gen" in an archive, without those of over 80 words."""
+    """Read the "train", "test" or "gen" samples of an archive that have at most 80 words."""
     source_ids, target_ids = dictionaries(path, dict_size)
     for _, file in members(path, lambda name: name.endswith(f"{part}/{part}")):
         for line in file:
@@ -53,17 +53,17 @@ def samples_of(path: str, part: str, dict_size: int) -> Iterator[Sample]:
 
 
 def train(dict_size: int) -> Reader:
-    """The training set, with dictionaries of `dict_size` words."""
+    """Create a reader of the training set, with dictionaries of `dict_size` words."""
     return _reader("train", dict_size)
 
 
 def test(dict_size: int) -> Reader:
-    """The test set, with dictionaries of `dict_size` words."""
+    """Create a reader of the test set, with dictionaries of `dict_size` words."""
     return _reader("test", dict_size)
 
 
 def gen(dict_size: int) -> Reader:
-    """The sentences to translate, with dictionaries of `dict_size` words."""
+    """Create a reader of the sentences to translate, with dictionaries of `dict_size` words."""
     return _reader("gen", dict_size)
 
 
@@ -75,7 +75,7 @@ def _reader(part: str, dict_size: int) -> Reader:
 def get_dict(
     dict_size: int, reverse: bool = True
 ) -> tuple[dict[int, str], dict[int, str]] | tuple[dict[str, int], dict[str, int]]:
-    """Source and target words by id; ids by word without `reverse`."""
+    """Read the source and target words by id, or the ids by word without `reverse`."""
     source, target = dictionaries(ARCHIVE.path(), dict_size)
     if not reverse:
         return source, target
@@ -83,6 +83,6 @@ def get_dict(
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless both archives are there."""
+    """Raise FileNotFoundError unless both archives exist."""
     ARCHIVE.path()
     MODEL.path()

@@ -27,14 +27,14 @@ Sample = tuple[list[int], list[int], list[int]]
 
 
 def dictionary(path: str, lang: str, dict_size: int) -> dict[str, int]:
-    """Ids of the marks, and of the words most frequent in the training set of an archive."""
+    """Build the ids of the marks, and of the most frequent words of an archive's training set."""
     words = _by_count(path, lang)[: max(min(dict_size, _MOST[lang]) - len(MARKS), 0)]
     return {word: number for number, word in enumerate([*MARKS, *words])}
 
 
 @lru_cache(maxsize=2)
 def _by_count(path: str, lang: str) -> list[str]:
-    """The words of the training set, the most frequent first, else the one that occurs first."""
+    """Sort the words of the training set by frequency; ties are in order of first occurrence."""
     column = _COLUMNS.index(lang)
     counts = Counter[str]()
     for line in lines(path, "wmt16/train"):
@@ -46,7 +46,7 @@ def _by_count(path: str, lang: str) -> list[str]:
 def samples_of(
     path: str, part: str, src_dict_size: int, trg_dict_size: int, src_lang: str
 ) -> Iterator[Sample]:
-    """The samples of "train", "test" or "val" in an archive."""
+    """Read the samples of "train", "test" or "val" in an archive."""
     column = _COLUMNS.index(src_lang)
     source_ids = dictionary(path, src_lang, src_dict_size)
     target_ids = dictionary(path, _COLUMNS[1 - column], trg_dict_size)
@@ -59,7 +59,7 @@ def samples_of(
 
 
 def train(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
-    """The training set, from `src_lang` ("en" or "de") to the other language.
+    """Create a reader of the training set, from `src_lang` ("en" or "de") to the other language.
 
     The dictionaries have at most `src_dict_size` and `trg_dict_size` words, marks included.
     """
@@ -67,12 +67,12 @@ def train(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reade
 
 
 def test(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
-    """The test set, with the samples of `train`."""
+    """Create a reader of the test set, with the samples of `train`."""
     return _reader("test", src_dict_size, trg_dict_size, src_lang)
 
 
 def validation(src_dict_size: int, trg_dict_size: int, src_lang: str = "en") -> Reader:
-    """The validation set, with the samples of `train`."""
+    """Create a reader of the validation set, with the samples of `train`."""
     return _reader("val", src_dict_size, trg_dict_size, src_lang)
 
 
@@ -88,12 +88,12 @@ def _check_lang(lang: str) -> None:
 
 
 def get_dict(lang: str, dict_size: int, reverse: bool = False) -> dict[str, int] | dict[int, str]:
-    """Ids of the words of a language; words by id with `reverse`."""
+    """Build the ids of a language's words, or the words by id with `reverse`."""
     _check_lang(lang)
     ids = dictionary(ARCHIVE.path(), lang, dict_size)
     return {number: word for word, number in ids.items()} if reverse else ids
 
 
 def fetch() -> None:
-    """Raise FileNotFoundError unless the archive is there."""
+    """Raise FileNotFoundError unless the archive exists."""
     ARCHIVE.path()

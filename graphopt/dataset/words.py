@@ -8,9 +8,9 @@ UNKNOWN = "<unk>"
 
 
 def ids_by_count(counts: Mapping[bytes | str, int], cutoff: int) -> dict[bytes | str, int]:
-    """Ids from 0 for words that occur more than `cutoff` times, the most frequent first.
+    """Number from 0 the words that occur more than `cutoff` times, the most frequent first.
 
-    Words with the same count are in the order of their bytes. The last id is that of "<unk>".
+    Words with the same count are in the order of their bytes. "<unk>" has the last id.
     """
 
     def place(word: bytes | str) -> tuple[int, bytes]:
@@ -21,6 +21,6 @@ def ids_by_count(counts: Mapping[bytes | str, int], cutoff: int) -> dict[bytes |
 
 
 def sentence_pair(line: bytes) -> tuple[list[str], list[str]] | None:
-    """The words of two sentences with a tab between them; None for another line."""
+    """Split a line at its tab into the words of two sentences; None for another line."""
     parts = line.decode().strip().split("\t")
     return (parts[0].split(), parts[1].split()) if len(parts) == 2 else None

@@ -39,7 +39,7 @@ _SHOWN = 12
 
 
 def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output: Path) -> bool:
-    """True when the program is wrong, after a file was written."""
+    """Compare a program with the reference; if it is wrong, write a reduced file, return True."""
     inputs, made_up = complete(subject, given)
     print(f"program: {subject.origin}, {several(_ops(subject.module), 'op')}")
     if made_up:
@@ -82,7 +82,10 @@ def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output:
 
 
 def _find_rewrite(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, WrongRewrite]:
-    """The rewrite, and how it was found: op by op, which is quick, if results differ there too."""
+    """Find the wrong rewrite: op by op, which is quick, if results differ there too.
+
+    Also return the suspect with which it was found.
+    """
     seed = (
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
     )
@@ -128,7 +131,7 @@ def _tell(found: WrongRewrite) -> None:
 def _write_reduced_program(
     subject: Subject, suspect: Suspect, found: WrongRewrite, arguments: argparse.Namespace
 ) -> tuple[ReplayFile, dict[str, Array]]:
-    """The file of the smallest program that is wrong in the same way, with all its inputs."""
+    """Build the file of the smallest program that is wrong in the same way, and all its inputs."""
     small = isolate(suspect, found)
     wrong = still_wrong(small, found.difference)
     runs = found.difference.kind is not DifferenceKind.PASS
@@ -187,7 +190,7 @@ def _write_reduced_program(
 
 
 def _values(suspect: Suspect, seed: int) -> dict[SSAValue, Array] | None:
-    """The array of every value of the program, fed in its place; None when that fails."""
+    """Record the array of every value of the program, to feed them; None when that fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -204,7 +207,7 @@ def _arrays(inputs: dict[str, Array | MadeUp]) -> dict[str, Array]:
 def _within(
     inputs: dict[str, Array | MadeUp],
 ) -> tuple[dict[str, Array | MadeUp], list[str]]:
-    """The inputs that a file may hold, smallest first, and the names of the others."""
+    """Select the inputs that fit into a file, smallest first, and the names of the others."""
     kept: dict[str, Array | MadeUp] = {}
     total = 0
     for name, value in sorted(inputs.items(), key=lambda item: getattr(item[1], "nbytes", 0)):

@@ -1,4 +1,4 @@
-"""Running two versions of a module on the same numbers and comparing all their results."""
+"""Runs of two versions of a module on the same numbers, and comparison of all their results."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _POSITIVE = ("variance", "pow", "moment2", "moment_0")
 
 
 def random_inputs(module: ModuleOp, seed: int = 0, unknown: int = 3) -> dict[str, Array]:
-    """Random feeds and state by name; unknown dimensions get the size `unknown`.
+    """Draw random feeds and state by name; unknown dimensions get the size `unknown`.
 
-    Variances and what optimizers keep of squares are positive, powers of betas are less than 1,
+    Variances and optimizers' averages of squares are positive, powers of betas are less than 1,
     integers small and non-negative. Rows are shared equally among their sequences.
     """
     generator = np.random.default_rng(seed)
@@ -51,11 +51,11 @@ def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:
 def run_module(
     module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7, *, one_by_one: bool = False
 ) -> dict[str, Array]:
-    """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation.
+    """Run a module on one device, without donation; return results by name (`pd.fetch x`).
 
     Where parameters are cut, as many replicas of the device compute with the pieces. With
-    `one_by_one` each step of each op is an XLA program of its own, so that its bits do not
-    depend on what is around it.
+    `one_by_one` each step of each op is an XLA program of its own, so that its bits do not depend
+    on the ops around it.
     """
     import jax
 
@@ -87,12 +87,12 @@ def run_module(
 
 
 def _flat(port: Port, array: Array) -> Array:
-    """State as one replica has it: flat when it is the only shard."""
+    """Flatten state that is the only shard of a replica."""
     return array if port.shard_of is None or port.cut is not None else array.reshape(-1)
 
 
 def _degree(module: ModuleOp) -> int:
-    """The number of pieces that parameters are cut into; 1 where none is."""
+    """Count the pieces that parameters are cut into; 1 where none is."""
     cut = (port for port in signature_of(module).arguments if port.cut is not None)
     sizes = ((port.whole, port.shape, port.cut) for port in cut)
     return next((whole[axis] // shape[axis] for whole, shape, axis in sizes if whole), 1)  # pyright: ignore
@@ -105,7 +105,7 @@ def _whole(port: Port, array: Array) -> Array:
 def interpret_module(
     module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7
 ) -> dict[str, Array]:
-    """As `run_module`, in the reference interpreter, where it has rules for all ops."""
+    """Run a module as `run_module`, by the reference interpreter if it has rules for all ops."""
     from graphopt.reference import Unsupported, evaluate
 
     if any(port.shard_of is not None for port in signature_of(module).arguments):
@@ -120,10 +120,11 @@ def interpret_module(
 def assert_same_results(
     before: ModuleOp, after: ModuleOp, seed: int = 0, run: Callable[..., Any] = run_module
 ) -> None:
-    """AssertionError, naming the result, unless both modules compute the same numbers.
+    """Check that both modules compute the same numbers.
 
-    State that only the first one gives back has to be what it was. The tolerance is that of the
-    result's element type (`TOLERANCE`), scaled by its largest finite value.
+    Raise AssertionError, naming the result, if they do not. State that only the first module
+    returns must be unchanged. The tolerance is the default of the result's element type
+    (`TOLERANCE`), scaled by its largest finite value.
     """
     inputs = random_inputs(before, seed)
     wanted, found = run(before, inputs), run(after, inputs)
@@ -149,11 +150,11 @@ def assert_same_results(
 
 
 def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
-    """AssertionError, naming the result, unless both modules compute the same bits.
+    """Check that both modules compute the same bits.
 
-    Each op is computed separately, on ordinary numbers and then on zeros of both signs, infinities,
-    NaN and denormal numbers. All NaNs count as equal, and denormal numbers as zero, because XLA's
-    arithmetic flushes them.
+    Raise AssertionError, naming the result, if they do not. Each op is computed separately, on
+    ordinary numbers and then on zeros of both signs, infinities, NaN and denormal numbers. All NaNs
+    count as equal, and denormal numbers as zero, because XLA's arithmetic flushes them.
     """
     for inputs in (random_inputs(before, seed), special_inputs(before, seed)):
         wanted = run_module(before, inputs, one_by_one=True)
@@ -165,7 +166,7 @@ def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
 
 
 def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
-    """Random inputs; some floating-point numbers are hard cases of rounding."""
+    """Draw random inputs in which some floating-point numbers are hard cases of rounding."""
     generator = np.random.default_rng(seed)
     inputs = random_inputs(module, seed)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38])
@@ -181,7 +182,7 @@ def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
 
 
 def _bits(array: Array) -> tuple[Any, ...]:
-    """Shape, dtype and bits, with one NaN for all and denormal numbers flushed to zero."""
+    """Return shape, dtype and bits, with one NaN for all and denormal numbers flushed to zero."""
     if array.dtype.kind == "f":
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
         denormal = np.abs(array) < np.finfo(array.dtype).smallest_normal

@@ -49,7 +49,7 @@ _ALIKE = (
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The tolerance of a comparison; None for that of the element type (`TOLERANCE`).
+    """The tolerance of a comparison; None means the default of the element type (`TOLERANCE`).
 
     Without `atol`, the absolute tolerance is multiplied by the largest finite number of the result
     if that exceeds 1.
@@ -59,7 +59,7 @@ class Tolerance:
     atol: float | None = None
 
     def bounds(self, wanted: Array) -> tuple[float, float]:
-        """The relative and the absolute tolerance for a result."""
+        """Return the relative and the absolute tolerance for a result."""
         usual = TOLERANCE.get(DType(wanted.dtype.name), 1e-9)
         if wanted.dtype.kind in "biu":
             usual = 0.0
@@ -100,7 +100,7 @@ class RunOutcome:
 
 
 def run(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Array]:
-    """The results of a module; op by op where sizes depend on data, as `run_module` otherwise."""
+    """Run a module as `run_module`; op by op where sizes depend on data."""
     from graphopt.lowering.dynamic import NeedsData
 
     try:
@@ -110,7 +110,7 @@ def run(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Array]:
 
 
 def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Array]:
-    """As `run`, but XLA compiles each op separately, and each kind of op once for all programs.
+    """Run a module as `run`, but compile each op separately, each kind once for all programs.
 
     So versions of one program are compared quickly; rounding may differ from a whole program.
     """
@@ -133,7 +133,7 @@ def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Arra
 
 
 def outcome_of(module: ModuleOp, inputs: Inputs, evaluate: Evaluate) -> RunOutcome:
-    """The results of a module, or the exception that running it raised."""
+    """Run a module; catch the exception that this may raise."""
     try:
         return RunOutcome(evaluate(module, inputs))
     except Exception as error:
@@ -141,7 +141,7 @@ def outcome_of(module: ModuleOp, inputs: Inputs, evaluate: Evaluate) -> RunOutco
 
 
 def difference(wanted: RunOutcome, found: RunOutcome, tolerance: Tolerance) -> Difference | None:
-    """The worst difference between two outcomes; None when they are equal within the tolerance."""
+    """Find the worst difference of two outcomes; None when they are equal within the tolerance."""
     if found.error is not None:
         kind = DifferenceKind.PASS if found.in_pass else DifferenceKind.RUN
         words = " ".join(str(found.error).split())
@@ -163,7 +163,7 @@ def difference(wanted: RunOutcome, found: RunOutcome, tolerance: Tolerance) -> D
 
 
 def largest_gap(wanted: RunOutcome, found: RunOutcome) -> tuple[float, str]:
-    """The largest absolute difference of finite numbers, and its result."""
+    """Find the largest absolute difference of finite numbers, and its result."""
     gaps = [
         (float(np.max(np.abs(a - b)[both], initial=0.0)), name)
         for name, array in wanted.results.items()

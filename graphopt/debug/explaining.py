@@ -39,9 +39,10 @@ def measure_flags(
     feed: Mapping[str, Any],
     fetch_list: Any,
 ) -> Measured:
-    """The milliseconds of a step on one device, and those that each flag with a pass saves.
+    """Measure the milliseconds of a step on one device, and the time that each flag saves.
 
-    Parameters are those of the global scope: the startup program has run. Raises as `Executor.run`.
+    Only flags whose passes fired are measured. Parameters are those of the global scope: the
+    startup program has run. Raises as `Executor.run`.
     """
     source = program if isinstance(program, Program) else program._program
     fetches = output_names(source) if fetch_list is None else fetch_list
@@ -82,7 +83,7 @@ class _TimedStep:
 
 
 def standard_validator() -> Validator:
-    """The validator of `--validate`: the reference interpreter, loaded now."""
+    """Import the validator of `--validate`: the reference interpreter."""
     from graphopt.reference.programs import validate
 
     return validate
@@ -98,19 +99,19 @@ def explain(
     validate: bool = False,
     measure: Mapping[str, Any] | None = None,
 ) -> Explanation:
-    """The effects of the passes of `build_strategy` on `program`, with near misses and reasons.
+    """Report the effects of a strategy's passes on `program`, with near misses and reasons.
 
     `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
     them; by default a saved model's outputs, else the losses and the values without readers. A
     CompiledProgram brings its own strategy, and so does the latest trace of a function or layer of
     `paddle.jit.to_static`. `passes` (names, classes or instances of ModulePass) run after the
-    fusions, as those of the CompiledProgram do, or of the blocks of `adding` around. With `strict`
-    a flag that does nothing raises StrictError. With `validate` every rewrite is compared with what
-    it replaces, in a NumPy interpreter; one that computes something else is undone and reported as
-    declined, with the reason `failed-validation`. `measure` is a feed: steps with all flags, and
-    without each of those that fired, are then run on one device and timed, with copies of the
-    values in the global scope. Raises TypeError for anything that is not a program, FetchError for
-    an unknown fetch, and with `measure` what `Executor.run` raises.
+    fusions, like the passes of the CompiledProgram, or of the enclosing `adding` blocks. With
+    `strict` a flag that does nothing raises StrictError. With `validate` every rewrite is compared
+    with the ops that it replaces, in a NumPy interpreter; a rewrite that computes something else is
+    undone and reported as declined, with the reason `failed-validation`. `measure` is a feed: steps
+    with all flags, and without each flag that fired, are then run on one device and timed, with
+    copies of the values in the global scope. Raises TypeError for anything that is not a program,
+    FetchError for an unknown fetch, and with `measure` the errors of `Executor.run`.
     """
     validator = standard_validator() if validate else None
     traced = program if isinstance(program, TracedFunction) else getattr(program, "forward", None)

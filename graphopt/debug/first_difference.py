@@ -1,10 +1,10 @@
-"""The first op at which the numbers of two programs part, both on the same inputs.
+"""The first op at which the values of two programs diverge, both on the same inputs.
 
 The programs may be one model in two formats, which differ in names, and in how many ops compute a
-value. A value of the first program is *found* in the second one if that has its numbers under its
-name, as the result of the op in its place or, for more than a few numbers, under any name. What is
-not found need not be wrong: the other program may compute it within another op. So the search
-begins at a result that differs and goes back as far as values are not found.
+value. A value of the first program is *found* in the second one if the second has the same numbers
+under its name, as the result of the op in its place or, for more than a few numbers, under any
+name. A value that is not found need not be wrong: the other program may compute it within another
+op. So the search begins at a result that differs and goes back as far as values are not found.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class RecordedProgram:
 
     @cached_property
     def names(self) -> dict[SSAValue, str]:
-        """The name of each value that has one: of feeds and state that of the variable."""
+        """The name of each named value; for feeds and state it is the variable's name."""
         found = {value: value.name_hint for value in self.arrays if value.name_hint}
         return found | {v: name for (kind, name), v in self.ports.items() if kind != FETCH}
 
     def own_name(self, value: SSAValue) -> str:
-        """The name of a value without its number; empty for a value that goes by its op.
+        """Return a value's name without its number; "" for a value that is named after its op.
 
-        A program of Paddle 3 names no values, so that they go by the kind of their op.
+        A program of Paddle 3 names no values, so that they have the names of their ops.
         """
         name = _NUMBERED.sub("", self.names.get(value, ""))
         kind = value.op.name.removeprefix("pd.") if isinstance(value, OpResult) else ""
@@ -97,10 +97,10 @@ class ValueDifference:
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """The first op whose result differs, and what of its inputs is equal.
+    """The first op whose result differs, and the inputs of it that are equal.
 
-    `ops` are those one of which is wrong, the last one with the result that differs: those before
-    it have no counterpart.
+    One of `ops` is wrong. The last one has the result that differs; those before it have no
+    counterpart.
     """
 
     result: ValueDifference
@@ -115,7 +115,7 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class ComparedPrograms:
-    """The difference of the results of two programs, and its beginning."""
+    """The difference of the results of two programs, and the first op that differs."""
 
     found: int
     """The number of values of the first program that the second one has."""
@@ -129,10 +129,10 @@ class ComparedPrograms:
 def record_both(
     first: Subject, second: Subject, inputs: Inputs
 ) -> tuple[RecordedProgram, RecordedProgram]:
-    """Both programs on the inputs of the first one, each op computed on its own.
+    """Run both programs on the inputs of the first one, each op computed on its own.
 
-    Feeds go by name, or by their order where no name is the same; state that one program has no
-    value for is that of the other. Raises FeedError for inputs that do not fit.
+    Feeds go by name, or by their order where no name is the same; state for which one program has
+    no value comes from the other. Raises FeedError for inputs that do not fit.
     """
     theirs = _state(second, second.known)
     arrays, made_up = complete(replace(first, known={**theirs, **first.known}), inputs)
@@ -160,7 +160,7 @@ def _state(subject: Subject, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _run(subject: Subject, arrays: Mapping[str, Array], made_up: Sequence[str]) -> RecordedProgram:
-    """A run of a program, compiled for the sizes of its feeds where it can be."""
+    """Run a program, compiled for the sizes of its feeds where possible, and record its values."""
     error: Exception | None = None
     found: dict[SSAValue, Array] = {}
     if (compilation := subject.compilation) is not None:
@@ -217,7 +217,7 @@ def compare_programs(
 def _paired_results(
     first: RecordedProgram, second: RecordedProgram
 ) -> Iterator[tuple[str, SSAValue, SSAValue]]:
-    """The results of one name or, where no name is the same, in one place."""
+    """Yield the results of one name or, where no name is the same, in one place."""
     ours, theirs = first.results, second.results
     if not ours.keys() & theirs.keys() and len(ours) == len(theirs):
         theirs = dict(zip(ours, theirs.values(), strict=True))
@@ -227,7 +227,7 @@ def _paired_results(
 
 
 class _Twins:
-    """The values of the first program that the second one has, and where others should be."""
+    """The values of the first program that the second one has, and candidates for the others."""
 
     def __init__(
         self,
@@ -256,16 +256,17 @@ class _Twins:
                 self.found[value] = twin
 
     def difference(self, value: SSAValue, twin: SSAValue, name: str = "") -> Difference | None:
-        """The difference of the numbers of a value and of its twin."""
+        """Compare the numbers of a value and of its twin."""
         wanted = RunOutcome({name: self._first.arrays[value]})
         theirs = self._second.arrays
         found = RunOutcome({name: theirs[twin]}) if twin in theirs else self._failed
         return difference(wanted, found, self._tolerance)
 
     def _candidates(self, value: SSAValue) -> list[SSAValue]:
-        """The values of the second program that should be this one.
+        """List the values of the second program that should equal this one.
 
-        The result of the op in its place, those of its name, those of ops that read the same.
+        These are the result of the op in its place, the values of its name, and the results of ops
+        with the same operands.
         """
         if value in self._ports:
             twin = self._second.ports.get(self._ports[value])
@@ -278,7 +279,7 @@ class _Twins:
         return [twin for twin in found if twin in self._second.arrays]
 
     def _read_alike(self, value: SSAValue) -> Iterator[SSAValue]:
-        """The results of ops of one kind with that of a value, which read what its op reads."""
+        """Yield results of the second program's ops with the kind and operands of a value's op."""
         if not isinstance(value, OpResult):
             return
         read = {at: twin for at, v in enumerate(value.op.operands) if (twin := self._read_twin(v))}
@@ -289,12 +290,12 @@ class _Twins:
                 yield from op.results[value.index : value.index + 1]
 
     def _read_twin(self, value: SSAValue) -> SSAValue | None:
-        """The twin of a value that is read, of state with any numbers; None for none."""
+        """Return the twin of an operand, of state whatever its numbers; None without one."""
         found = self.found.get(value)
         return self._second.ports.get(self._ports.get(value, ("", ""))) if found is None else found
 
     def _find(self, value: SSAValue) -> SSAValue | None:
-        """The value of the second program with these numbers, in its place or, of many, in any."""
+        """Find the second program's value with these numbers: a candidate or, if large, any."""
         for twin in self._candidates(value):
             if self.difference(value, twin) is None:
                 return twin
@@ -305,7 +306,7 @@ class _Twins:
         return next((twin for twin in like if self.difference(value, twin) is None), None)
 
     def _differing(self, value: SSAValue) -> ValueDifference | None:
-        """A value that is not found, and its twin; None where there is none of its shape."""
+        """Pair a value that is not found with its twin, of its shape if possible; else None."""
         shape = self._first.arrays[value].shape
         candidates = self._candidates(value)
         like = [twin for twin in candidates if self._second.arrays[twin].shape == shape]
@@ -316,7 +317,7 @@ class _Twins:
         return None
 
     def first_difference(self, result: ValueDifference) -> FirstDifference:
-        """The first op on the way to a result that differs, all of whose inputs are found."""
+        """Find the first op that leads to a differing result and has all its inputs found."""
         cone = self._not_found(result.value)
         order = [v for v in self._first.arrays if v in cone and isinstance(v, OpResult)]
         first = next((d for v in order if (d := self._differing(v)) is not None), result)
@@ -337,7 +338,7 @@ class _Twins:
         )
 
     def _not_found(self, value: SSAValue) -> set[SSAValue]:
-        """A value and, of what it is computed of, all that is not found, up to what is."""
+        """Collect a value and its producers up to the values already found."""
         seen = {value}
         todo = [value]
         while todo:

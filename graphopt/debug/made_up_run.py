@@ -15,9 +15,9 @@ from graphopt.runtime.steps.run_hook import watching
 
 
 def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Report:
-    """The report of what a run of a saved model compiles, on this machine.
+    """Report on the program that a run of a saved model compiles, on this machine.
 
-    Inputs are random, `sizes` are those of unknown dimensions. Raises as `import_model` and
+    Inputs are random, `sizes` has their unknown dimensions. Raises as `import_model` and
     `ImportedModel.run`.
     """
     model = read_model(path)
@@ -28,7 +28,7 @@ def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Re
 
 @contextmanager
 def compiled_programs() -> Generator[list[Compiled]]:
-    """The programs that run inside the block, one for each run."""
+    """Collect the programs that run inside the block, one for each run."""
     found: list[Compiled] = []
 
     def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:

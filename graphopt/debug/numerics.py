@@ -1,8 +1,8 @@
-"""`graphopt-opt --numerics`: how far each pass moves the results, on the user's data.
+"""`graphopt-opt --numerics`: the distance by which each pass moves the results, on the user's data.
 
 The passes run one after the other. After each that changes the program, the program is compiled and
-run as usual, and its results are compared with those before the pass ("unfused") and with those of
-the original program in the reference interpreter, which computes in float64.
+run as usual, and its results are compared with the results before the pass ("unfused") and with the
+results of the original program in the reference interpreter, which computes in float64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Error:
-    """The largest differences between two runs, and in which result the largest relative one is.
+    """The largest differences between two runs, and the result with the largest relative one.
 
     `rel` is relative to the largest element of a result, `ulp` in units in the last place of the
     element. A number that is finite in one run only is infinitely far off.
@@ -49,13 +49,13 @@ class Error:
         return f"{self.abs:.2g} / {self.rel:.2g} / {self.ulp:.3g}"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to plain data."""
         return {"abs": self.abs, "rel": self.rel, "ulp": self.ulp, "result": self.result}
 
 
 @dataclass(frozen=True)
 class Moved:
-    """The effect of one pass on the numbers. `float64` is None without anything to compare with."""
+    """The effect of one pass on the numbers. `float64` is None without a reference."""
 
     pass_name: str
     claim: str
@@ -80,7 +80,7 @@ class PassEffects:
         return frozenset(moved.pass_name for moved in self.passes if moved.switched_off)
 
     def text(self) -> str:
-        """A table; each cell has the largest absolute, relative and ulp error."""
+        """Format a table; each cell has the largest absolute, relative and ulp error."""
         rows = [("(no pass)", "", "", _cell(self.unfused), "")]
         rows += [
             (
@@ -97,7 +97,7 @@ class PassEffects:
         return "\n".join([*lines, table(head, rows), *self.notes])
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Convert to plain data."""
         return {
             "schema": SCHEMA,
             "data": self.data,
@@ -130,7 +130,7 @@ def measure(
     budget: float | None = None,
     context: Context | None = None,
 ) -> PassEffects:
-    """The distance by which each pass moves the results of a module, which is not changed.
+    """Measure how far each pass moves the results of a module, which is not changed.
 
     `inputs` are feeds and state by name. A pass whose `rel` against the program before it exceeds
     the `budget` is switched off: later ones are measured without it.
@@ -167,7 +167,7 @@ def measure(
 
 
 def _in_float64(module: ModuleOp, inputs: Mapping[str, Array]) -> tuple[Results | None, list[str]]:
-    """The results by the interpreter, or why there are none."""
+    """Compute the results in the interpreter; None with a note where it cannot."""
     from graphopt.reference import Unsupported, evaluate, is_random
 
     for op in module.walk():
@@ -180,7 +180,7 @@ def _in_float64(module: ModuleOp, inputs: Mapping[str, Array]) -> tuple[Results 
 
 
 def error_of(found: Results, wanted: Results | None) -> Error | None:
-    """The largest differences of the floating-point results; None without expected results."""
+    """Find the largest errors of real results; None without expected results."""
     if wanted is None:
         return None
     worst = Error(0.0, 0.0, 0.0, "")
@@ -199,7 +199,7 @@ def _join_errors(a: Error, b: Error) -> Error:
 
 
 def _integer_error(wrong: Array, name: str) -> Error:
-    """The error of integers: one that differs counts as infinitely far off."""
+    """Compute the error of integers: one that differs counts as infinitely far off."""
     if not wrong.any():
         return Error(0.0, 0.0, 0.0, "")
     return Error(1.0, 1.0, np.inf, name)
@@ -230,7 +230,7 @@ def _difference(array: Array, other: Array, name: str) -> Error:
 
 
 def inputs_for(module: ModuleOp, file: str | None, seed: int = 0) -> tuple[dict[str, Array], str]:
-    """Feeds and state from an npz file, the rest random; and how to call them.
+    """Read feeds and state from an npz file, draw the rest at random, and describe the data.
 
     Raises FeedError for a name that the program does not have, or another dtype or shape than it
     declares; OSError and ValueError for a file that cannot be read.
@@ -254,7 +254,7 @@ def _describe_data(file: str | None, missing: int) -> str:
 
 
 def _complete_inputs(module: ModuleOp, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """With random arrays for missing inputs, and unknown dimensions as large as those given."""
+    """Draw missing inputs at random; unknown dimensions get a size of the given inputs."""
     from graphopt.debug.compare import random_inputs
     from graphopt.reference.boundary import as_used
 
@@ -298,7 +298,7 @@ def _fitting(port: Port, array: Array) -> Array:
 
 
 def lines(numbers: PassEffects) -> Iterator[str]:
-    """The passes that were switched off, one line each."""
+    """Yield a line for each pass that was switched off."""
     for moved in numbers.passes:
         if moved.switched_off:
             yield (

@@ -18,7 +18,7 @@ def is_fed(subject: Subject) -> bool:
 def profile_of(
     subject: Subject, strategy: BuildStrategy | None, inputs: Inputs, steps: int = 5
 ) -> tuple[Profile, list[str]]:
-    """The profile of a program that is fed, and the names of its random inputs.
+    """Profile a program that is fed; also return the names of its random inputs.
 
     The strategy is for a program without one. Raises as `complete` and `profiled`.
     """

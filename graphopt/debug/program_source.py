@@ -42,7 +42,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Subject:
-    """A program with what its file or its script says about inputs and passes."""
+    """A program with the inputs and passes that its file or its script has."""
 
     origin: str
     module: ModuleOp
@@ -58,9 +58,9 @@ class Subject:
     """The compilation, of a program that has operators."""
 
     def context_or(self, given: PassContext, *, by_flags: bool = False) -> PassContext:
-        """The context that a script ran it with; the given one where no script did.
+        """Return the context with which a script ran it; the given one without a script.
 
-        `by_flags` puts the flags of the given one in place of those of the script's strategy.
+        `by_flags` replaces the flags of the script's strategy by the flags of the given context.
         """
         if self.report is None:
             return given
@@ -74,11 +74,11 @@ class Subject:
 def subjects(
     path: str, arguments: Sequence[str], *, plain: bool, inputs: Inputs | None = None
 ) -> list[Subject]:
-    """The programs that a file, or running a script, gives.
+    """Read the programs of a file, or run a script and collect its programs.
 
     A script's programs are those that run with a strategy, and others that passes change, or with
-    `plain` all, each with the inputs of its first step. A model that is no program before its sizes
-    are known is one for those of `inputs`. Raises as the readers of the formats do.
+    `plain` all, each with the inputs of its first step. A model whose program depends on its sizes
+    is read for the sizes of `inputs`. Raises as the readers of the formats do.
     """
     if path.endswith(".py"):
         return _of_script(path, arguments, plain)
@@ -125,7 +125,7 @@ def _of_model(path: str, inputs: Inputs | None) -> Subject:
 def parse_for_feeds(
     compilation: Compilation, feeds: Mapping[str, Array]
 ) -> tuple[Compilation, ModuleOp]:
-    """A compilation for the sizes of these feeds, and its module.
+    """Specialize a compilation to the sizes of these feeds, and parse its module.
 
     Feeds of a few numbers that decide sizes are constants there. Raises as `parse_program`.
     """
@@ -192,20 +192,20 @@ def _is_changed(compiled: Any) -> bool:
 
 
 def _one(array: Array, port: Port) -> Array:
-    """The value of one replica, where each has its own."""
+    """Return the value of the first replica, where each has its own."""
     return array[0] if array.ndim > len(shape_of(port.type)) else array
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of programs that do not have their own: a file, sizes, the seed of random ones."""
+    """The inputs of programs that do not have their own: a file, sizes, a seed for random ones."""
 
     data: str | None = None
     sizes: Sizes = None
     seed: int = 0
 
     def feeds_of(self, model: LoadedModel) -> dict[str, Array]:
-        """The feeds of a model, those of the file and random ones."""
+        """Collect the feeds of a model, from the file or else at random."""
         loaded = load_arrays(Path(self.data)) if self.data else {}
         given = {n: loaded[n] for n in model.fed_names if n in loaded} if loaded else {}
         sizes = self.sizes
@@ -216,7 +216,7 @@ class Inputs:
 
 
 def load_imports(names: Sequence[str]) -> None:
-    """Import modules, by name or as files, which register passes; PassError when one fails."""
+    """Import modules that register passes, by name or as files; PassError when one fails."""
     for name in names:
         try:
             if name.endswith(".py"):
@@ -233,7 +233,7 @@ def load_imports(names: Sequence[str]) -> None:
 
 
 def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[PassStep, ...]:
-    """The steps of `--build-strategy` on a platform, then those of `-p`.
+    """Build the steps of `--build-strategy` on a platform, then the steps of `-p`.
 
     ValueError for an unknown pass.
     """
@@ -244,7 +244,7 @@ def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[PassSte
 
 
 def steps_of_file(file: replay_file.ReplayFile) -> tuple[PassStep, ...]:
-    """The steps that a replay file names."""
+    """Build the steps that a replay file names."""
     steps: list[PassStep] = []
     for texts in file.steps:
         passes = tuple(made for text in texts for made in passes_of(text))
@@ -255,7 +255,7 @@ def steps_of_file(file: replay_file.ReplayFile) -> tuple[PassStep, ...]:
 
 
 def complete(subject: Subject, given: Inputs) -> tuple[dict[str, Array], list[str]]:
-    """All inputs of a program, and the names of the random ones.
+    """Collect all inputs of a program, and the names of the random ones.
 
     The file may have parameters too. Raises FeedError for an input that does not fit.
     """
@@ -297,7 +297,7 @@ def _fitting(port: Port, value: Array) -> Array:
 
 
 def _random(port: Port, rng: np.random.Generator, sizes: Sizes) -> Array:
-    """Numbers of the usual size in networks; integers 0 and 1."""
+    """Draw numbers of the usual size in networks; integers 0 and 1."""
     declared, dtype = shape_of(port.type), dtype_of(port.type)
     dims = tuple(
         dim if dim != UNKNOWN else OTHER if at else BATCH for at, dim in enumerate(declared)

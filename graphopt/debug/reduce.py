@@ -1,4 +1,4 @@
-"""Delta reduction: the smallest part of a program that still does something interesting.
+"""Delta reduction: the smallest part of a program that is still interesting.
 
 Ops are left out in ever smaller chunks (Zeller's ddmin), and then results. An operand that a
 removed op computed becomes a new feed, which holds the recorded value, so every part of a program
@@ -29,7 +29,7 @@ _DEPTHS = (0, 1, 2, 3, 5, 8)
 
 @dataclass(frozen=True)
 class Reduced:
-    """The smallest program found, its inputs, how many candidates were tried, and its op count."""
+    """The smallest program found, its inputs, the number of candidates tried, and its op count."""
 
     module: ModuleOp
     inputs: dict[str, Array]
@@ -48,10 +48,10 @@ def reduce_module(
 ) -> Reduced:
     """Leave out ops and results of `@main` while `interesting(module, inputs)` stays true.
 
-    `values` are those of all values of `@main` (see `record`); without them new feeds get no value,
-    which is enough for a condition on the IR. `focus` are the ops around which the first guess is
-    made. At most `most` candidates are tried. An exception from `interesting` counts as False.
-    Raises ValueError when the program itself is not interesting.
+    `values` are the arrays of all values of `@main` (see `record`); without them new feeds get no
+    value, which is enough for a condition on the IR. `focus` are the ops around which the first
+    guess is made. At most `most` candidates are tried. An exception from `interesting` counts as
+    False. Raises ValueError when the program itself is not interesting.
     """
     whole = _Parts(module, dict(inputs), values)
     search = _Search(whole, interesting, most)
@@ -71,9 +71,9 @@ def record(
     *,
     into: dict[SSAValue, Array] | None = None,
 ) -> dict[SSAValue, Array]:
-    """The numbers of every value of `@main`, each op computed separately on one device.
+    """Record the numbers of every value of `@main`, each op computed separately on one device.
 
-    They are put `into` a dict, which has those from before an op that raises.
+    They are put `into` a dict, which keeps the values computed before an op that raises.
     """
     import jax
 
@@ -108,7 +108,7 @@ class _Part:
 
 @dataclass
 class _Parts:
-    """A program of which parts are taken."""
+    """A program from which parts are built."""
 
     module: ModuleOp
     inputs: dict[str, Array]
@@ -126,13 +126,13 @@ class _Parts:
         self.used = {value for read in self.reads.values() for value in read} | set(self.returned)
 
     def everything(self) -> _Part:
-        """The whole program."""
+        """Return the whole program."""
         ports = self.signature.results
         results = [(p.kind, p.name, v) for p, v in zip(ports, self.returned, strict=True)]
         return _Part(tuple(self.ops), tuple(results))
 
     def part(self, of: _Part, ops: Iterable[Operation]) -> _Part:
-        """These ops, and their results: those of before, and all values that have no reader now."""
+        """Select ops and their results: old ones, and all values that have no reader now."""
         chosen = set(ops)
         kept = [op for op in self.ops if op in chosen]
         read = {value for op in kept for value in self.reads[op]}
@@ -149,7 +149,7 @@ class _Parts:
         return _Part(tuple(kept), tuple(results))
 
     def build(self, part: _Part) -> tuple[ModuleOp, dict[str, Array]]:
-        """The program of a part, and its inputs."""
+        """Build the program of a part, and its inputs."""
         made = {value for op in part.ops for value in op.results}
         needed = dict.fromkeys(v for op in part.ops for v in self.reads[op] if v not in made)
         needed |= dict.fromkeys(v for _, _, v in part.results if v not in made)
@@ -197,7 +197,7 @@ class _Parts:
         return self.attrs.data[index]
 
     def around(self, focus: Sequence[Operation], depth: int, *, users: bool) -> list[Operation]:
-        """The ops that `focus` reads from, and those that read it, up to `depth` steps away."""
+        """Collect the ops that `focus` reads, with `users` its readers too, `depth` steps away."""
         chosen = set(focus)
         last = set(focus)
         for _ in range(depth):
@@ -214,7 +214,7 @@ class _Parts:
 
 @dataclass
 class _Search:
-    """Tries parts, and remembers which."""
+    """A search that tries parts, and caches the verdicts."""
 
     parts: _Parts
     interesting: Interesting
@@ -236,7 +236,7 @@ class _Search:
         return self.seen[key]
 
     def guess(self, start: _Part, focus: Sequence[Operation]) -> _Part:
-        """The first interesting part around the ops in focus; the start when there is none."""
+        """Find the first interesting part around the ops in focus; the start without one."""
         for users in (False, True) if focus else ():
             for depth in _DEPTHS:
                 # fetching an inner value of a pattern would stop the pattern, so results are left
@@ -249,7 +249,7 @@ class _Search:
         return start
 
     def minimize(self, part: _Part) -> _Part:
-        """A part of which no op and no result can be left out."""
+        """Reduce a part until no op and no result can be left out."""
         while True:
             before = part
             part = self._fewer_ops(part)
@@ -292,7 +292,7 @@ def _owner(value: SSAValue) -> Operation | None:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A free name, which it reserves."""
+    """Find a free name and reserve it."""
     number, found = 0, name
     while found in taken:
         number += 1

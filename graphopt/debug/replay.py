@@ -21,10 +21,10 @@ from graphopt.passes.engine.replay_file import ReplayFile
 
 
 def replay(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Difference | None:
-    """The difference that a run of the file shows; None without one.
+    """Run a replay file and return the difference; None without one.
 
-    Raises FeedError for inputs that neither the file nor `data` has, and for a program that is not
-    valid VerifyException.
+    Raises FeedError for inputs that neither the file nor `data` has, and VerifyException for an
+    invalid program.
     """
     file.module.verify()
     suspect = suspect_of(file, data)
@@ -38,7 +38,7 @@ def replay(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Differe
 
 
 def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Suspect:
-    """The program of a file with its steps and inputs, ready to try."""
+    """Build the suspect of a file: its program, steps and inputs."""
     return Suspect(
         file.module,
         steps_of_file(file),
@@ -51,7 +51,7 @@ def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Sus
 
 
 def reference(against: str, seed: int) -> Evaluate:
-    """The evaluator of the right results; ValueError for an unknown word."""
+    """Return the evaluator of the right results; ValueError for an unknown word."""
     if against == UNOPTIMISED:
         return functools.partial(run, seed=seed)
     if against == FLOAT64:
@@ -60,7 +60,7 @@ def reference(against: str, seed: int) -> Evaluate:
 
 
 def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The results in float64, rounded once, to the dtypes of the program."""
+    """Compute the results in float64, rounded once, to the dtypes of the program."""
     from graphopt.reference import evaluate
 
     drawing = next((op for op in module.walk() if draws(op)), None)

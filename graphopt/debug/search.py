@@ -1,7 +1,7 @@
 """From "the results differ" to the rewrite: a binary search over `--opt-bisect-limit`.
 
 The search keeps two limits, one with right results and one with wrong ones, and ends when they are
-neighbours; so it finds *a* rewrite that makes right results wrong, even if a later rewrite hides an
+neighbors; so it finds *a* rewrite that makes right results wrong, even if a later rewrite hides an
 earlier one. Both limits are tried again at the end.
 """
 
@@ -54,7 +54,7 @@ class LimitedRun:
 class Suspect:
     """A program, the steps that should not change its results, and how they are checked.
 
-    `against` returns the reference results, by default those of the program without the steps.
+    `against` computes the reference results, by default by the program without the steps.
     """
 
     module: ModuleOp
@@ -67,7 +67,7 @@ class Suspect:
     trials: dict[str, RunOutcome] = field(default_factory=dict[str, RunOutcome])
 
     def compute_reference(self) -> RunOutcome:
-        """The reference results; GraphoptError when they cannot be computed."""
+        """Compute the reference results once; raise GraphoptError if that fails."""
         found = self._once("wanted", self.module, self.against)
         if found.error is not None:
             name = type(found.error).__name__
@@ -88,7 +88,7 @@ class Suspect:
     def run_passes(
         self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1
     ) -> LimitedRun:
-        """A trial that runs only the passes."""
+        """Run only the passes of a trial."""
         module = self.module.clone()
         lines: list[str] = []
         chosen = self.steps if steps < 0 else self.steps[:steps]
@@ -103,13 +103,13 @@ class Suspect:
         return LimitedRun(module, _rewrites(lines), RunOutcome({}))
 
     def judge(self, trial: LimitedRun) -> Difference | None:
-        """The difference of a trial's results from the right ones."""
+        """Compare a trial's results with the right ones."""
         if trial.outcome.in_pass:
             return difference(trial.outcome, trial.outcome, self.tolerance)
         return difference(self.compute_reference(), trial.outcome, self.tolerance)
 
     def _with_kept(self, found: RunOutcome) -> RunOutcome:
-        """With the state that the program returns, if its passes did not change the storage."""
+        """Add the state that the program returns, if its passes did not change the storage."""
         if found.error is not None:
             return found
         writes = signature_of(self.module).writes
@@ -146,7 +146,7 @@ class WrongRewrite:
 
 
 def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> WrongRewrite | None:
-    """The rewrite that makes the results wrong; None when all of them together do not.
+    """Find the rewrite that makes the results wrong; None when all of them together do not.
 
     The rewrite found is tried again with `check`, by default the same suspect. Raises GraphoptError
     when the program fails without any pass, or when the same limit gives right results once and
@@ -188,10 +188,10 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Wro
 
 
 def isolate(suspect: Suspect, found: WrongRewrite) -> Suspect:
-    """The same wrong rewrite in the smallest program found; `suspect` when there is no smaller one.
+    """Isolate the wrong rewrite in a smaller program; return `suspect` if there is none.
 
-    That is the program just before the rewrite and the one pass, if this is wrong too. Where passes
-    before have changed how state is stored, the inputs are those of the program before these
+    That is the program just before the rewrite and the one pass, if this is wrong too. Where
+    earlier passes have changed the storage of state, the inputs fit only the program before these
     passes, and only later steps are left out.
     """
     if not _stores_variables(found.before):
@@ -219,7 +219,7 @@ def _stores_variables(module: ModuleOp) -> bool:
 
 
 def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
-    """For `reduce_module`: True for a program that the steps make wrong in the same way."""
+    """Build the condition of `reduce_module`: the steps make a program wrong in the same way."""
 
     def wrong(module: ModuleOp, inputs: Mapping[str, Array]) -> bool:
         tried = replace(suspect, module=module, inputs=inputs, trials={})
@@ -235,12 +235,12 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
 
 
 def steps_named(passes: Sequence[ModulePass]) -> tuple[PassStep, ...]:
-    """The steps of a pipeline given with `-p`: one pass each."""
+    """Build the steps of a pipeline given with `-p`: one pass each."""
     return tuple(PassStep((made,), together=isinstance(made, FusionPass)) for made in passes)
 
 
 def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> WrongRewrite:
-    """The step after which results are wrong although no rewrite was allowed."""
+    """Find the step after which results are wrong although no rewrite was allowed."""
     plain = suspect.judge(suspect.trial(steps=0))
     if plain is not None:
         raise GraphoptError(
@@ -286,7 +286,7 @@ def _step_named(steps: Sequence[PassStep], pass_name: str) -> int:
 
 
 def _list_gone(before: ModuleOp, after: ModuleOp) -> list[Operation]:
-    """The ops of one program that the other does not have, by name and by the names of values."""
+    """List the ops of `before` that `after` lacks, compared by op name and value names."""
     left = Counter(_key(op) for op in after.walk())
     gone: list[Operation] = []
     for op in before.walk():

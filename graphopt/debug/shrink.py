@@ -50,7 +50,7 @@ def shrink_sizes(
 def plain_inputs(
     module: ModuleOp, inputs: Mapping[str, Array], interesting: Interesting
 ) -> dict[str, Array | MadeUp]:
-    """Rounded numbers for small inputs, random ones for large, if the program stays interesting."""
+    """Round the numbers of small inputs, draw large ones, if the program stays interesting."""
     best: dict[str, Array | MadeUp] = dict(inputs)
     arrays = dict(inputs)
     for seed, (name, array) in enumerate(inputs.items(), start=1):
@@ -82,7 +82,7 @@ def _holds(interesting: Interesting, module: ModuleOp, inputs: Mapping[str, Arra
 
 
 def _smaller(module: ModuleOp, inputs: Mapping[str, Array]) -> Iterator[tuple[int, int]]:
-    """Sizes that occur, the largest first, with smaller ones to try."""
+    """Yield sizes that occur, the largest first, with smaller ones to try."""
     sizes = {dim for array in inputs.values() for dim in array.shape}
     sizes |= {dim for p in signature_of(module).arguments for dim in shape_of(p.type)}
     for size in sorted(sizes, reverse=True):
@@ -92,7 +92,7 @@ def _smaller(module: ModuleOp, inputs: Mapping[str, Array]) -> Iterator[tuple[in
 def _resize_program(
     module: ModuleOp, inputs: Mapping[str, Array], old: int, new: int
 ) -> tuple[ModuleOp, dict[str, Array]] | None:
-    """The program with `new` for every dimension `old`; None if that is not a valid program."""
+    """Replace the dimension `old` by `new` throughout; None if that gives no valid program."""
     changed = module.clone()
     block = main_function(changed).body.block
     fed: dict[str, Array] = {}
@@ -124,7 +124,7 @@ def _resize_program(
 
 
 def _with_unknown(declared: Any, inferred: Any) -> Tensor:
-    """The inferred type, open where the declared one was."""
+    """Combine types: the inferred one, unknown where the declared one is."""
     dims = zip(shape_of(declared), shape_of(inferred), strict=True)
     shape = tuple(UNKNOWN if a == UNKNOWN else b for a, b in dims)
     return tensor(shape, dtype_of_type(inferred))

@@ -1,8 +1,8 @@
 """`paddle.summary` and `Program.summary`: layers with shapes, parameters and operations.
 
 Rows are data; the form of the table is that of paddle.summary (Paddle page), with a column of
-floating-point operations (`passes/engine/costs.py`). Of an unknown size, such as the batch, one
-counts.
+floating-point operations (`passes/engine/costs.py`). An unknown size, such as the batch, counts as
+one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Shape = tuple[int, ...]
 
 
 def summary_of_program(program: Program) -> LayerSummary:
-    """The forward ops of a program, one row each; those that only make values are left out.
+    """Summarize the forward ops of a program that depend on feeds, one row each.
 
     ProgramError for a program that cannot be compiled.
     """
@@ -95,7 +95,7 @@ def _shape(value: SSAValue) -> Shape:
 
 @contextmanager
 def _restore_attributes(net: Any) -> Iterator[None]:
-    """Give the layers their attributes back, which a call may set to tensors of its program."""
+    """Restore the attributes of layers, which a call may set to tensors of its program."""
     layers = [vars(layer) for layer in net.sublayers(include_self=True)]
     values = [value for attributes in layers for value in attributes.values()]
     holders = [*layers, *(value for value in values if isinstance(value, (list, dict)))]
@@ -112,9 +112,9 @@ def _restore_attributes(net: Any) -> Iterator[None]:
 
 
 def summary_of_layer(net: Any, inputs: Sequence[tuple[Shape, Any]]) -> LayerSummary:
-    """The layers inside of a layer without layers of their own, for inputs of these types.
+    """Summarize the layers of a network that contain no layers, for inputs of these types.
 
-    The layer is called once in a program of its own, in its inference form.
+    The network is called once in a program of its own, in its inference form.
     """
     training = bool(net.training)
     made = [p.block.program for p in net.parameters()]
@@ -171,7 +171,7 @@ class _Recorder:
         self.program, self.calls, self.start = program, calls, 0
 
     def before(self, layer: Any, inputs: Any) -> None:
-        """Note where the operators of the call begin."""
+        """Note the first operator of the call."""
         self.start = len(self.program.global_block().ops)
 
     def after(self, layer: Any, inputs: Any, output: Any) -> None:
@@ -183,7 +183,7 @@ class _Recorder:
 
 
 def _variables(tree: Any) -> tuple[Variable, ...]:
-    """The variables in nested lists and tuples."""
+    """Collect the variables in nested lists and tuples."""
     if isinstance(tree, Variable):
         return (tree,)
     items = tree if isinstance(tree, (list, tuple)) else ()
@@ -213,7 +213,7 @@ def _known_shape(shape: Sequence[int]) -> Shape:
 
 
 def _flops_of(program: Program, call: _Call) -> int:
-    """The operations of the operators of one call, as a program of their own."""
+    """Count the operations of the operators of one call, as a program of their own."""
     block = program.global_block()
     whole, written = block.ops, {n for op in call.ops for n in op.output_arg_names}
     read = {n: None for op in call.ops for n in op.input_arg_names if n not in written}
@@ -232,7 +232,7 @@ def _flops_of(program: Program, call: _Call) -> int:
 
 
 class Totals(dict[str, int]):
-    """The totals of a summary, as Paddle gives them; in a notebook its table."""
+    """The totals of a summary, as Paddle returns them; in a notebook its table."""
 
     def __init__(self, found: LayerSummary) -> None:
         super().__init__(total_params=found.total_params, trainable_params=found.trainable_params)
@@ -263,7 +263,7 @@ def summary(net: Any, input_size: Any = None, dtypes: Any = None, input: Any = N
 
 
 def _types(input_size: Any, dtypes: Any, input: Any) -> list[tuple[Shape, Any]]:
-    """The shapes and dtypes of the inputs."""
+    """Determine the shapes and dtypes of the inputs."""
     if input is not None:
         given = input if isinstance(input, (list, tuple)) else [input]
         return [(_dims(array.shape), array.dtype) for array in given]
@@ -287,5 +287,5 @@ def _is_shape(size: Any) -> bool:
 
 
 def _dims(shape: Any) -> Shape:
-    """A shape with one for each unknown size."""
+    """Replace each unknown size of a shape by one."""
     return tuple(1 if dim is None or dim < 0 else int(dim) for dim in shape)

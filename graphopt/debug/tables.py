@@ -12,7 +12,7 @@ from graphopt.display.units import shape
 
 
 def statistics(arrays: Mapping[str, np.ndarray[Any, Any]]) -> str:
-    """Name, shape, dtype, and the range of the numbers."""
+    """Format a table of arrays: name, shape, dtype, and the range of the numbers."""
     return table(
         ("name", "shape", "dtype", "min", "mean", "max"),
         ((n, shape(a.shape), a.dtype, *_range(a)) for n, a in arrays.items()),

@@ -25,8 +25,8 @@ _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 def is_compiled_with_cuda() -> bool:
     """True when the installed JAX supports NVIDIA GPUs (paddle.device.is_compiled_with_cuda).
 
-    True as well with FLAGS_graphopt_cuda_place=best, by which CUDAPlace is the best device there
-    is: scripts ask before they use a GPU.
+    Also True with FLAGS_graphopt_cuda_place=best, which maps CUDAPlace to the best available
+    device: scripts check this before they use a GPU.
     """
     return _supports_cuda() or replaces_gpus()
 
@@ -46,15 +46,15 @@ def is_compiled_with_xpu() -> bool:
 
 
 def get_cudnn_version() -> int | None:
-    """None: XLA chooses its own libraries (paddle.device.get_cudnn_version)."""
+    """Return None: XLA chooses its own libraries (paddle.device.get_cudnn_version)."""
     return None
 
 
 def set_device(device: str) -> Place:
     """Set the default device of executors, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
 
-    An Executor that is given a place keeps to that. Raises TypeError or ValueError for anything
-    else, DeviceError (ValueError) for a device that JAX was not installed for.
+    An Executor with an explicit place keeps it. Raises TypeError or ValueError for other arguments,
+    DeviceError (ValueError) for a device that the installed JAX does not support.
     """
     if not isinstance(device, (str, Place)):
         raise TypeError(f"set_device(): 'device' must be a str, found {type(device).__name__}")
@@ -70,14 +70,14 @@ def set_device(device: str) -> Place:
 
 
 def _convert_to_place(device: str | Place) -> Place:
-    """The place of a device such as 'cpu' or 'gpu:0', which stays the caller's to use."""
+    """Convert a device such as 'cpu' or 'gpu:0' to a place, without making it the default."""
     place = as_place(device)
     check_place(place)
     return place
 
 
 def get_device() -> str:
-    """The device that was set, else the first GPU when JAX supports it, else 'cpu'."""
+    """Return the device that was set, else the first GPU when JAX supports it, else 'cpu'."""
     place = chosen_place()
     if place is None:
         return "gpu:0" if _supports_cuda() else "cpu"
@@ -105,28 +105,28 @@ def is_compiled_with_ipu() -> bool:
 
 
 def get_all_device_type() -> list[str]:
-    """The kinds of devices here: 'cpu', and 'gpu' or 'tpu' (paddle.device.get_all_device_type)."""
+    """List the kinds of devices: 'cpu', and 'gpu' or 'tpu' (paddle.device.get_all_device_type)."""
     return [kind for kind in ("cpu", "gpu", "tpu") if devices_of(kind)]
 
 
 def get_available_device() -> list[str]:
-    """The devices here by name, such as 'gpu:0' (paddle.device.get_available_device)."""
+    """List the devices by name, such as 'gpu:0' (paddle.device.get_available_device)."""
     kinds = [(kind, len(devices_of(kind))) for kind in ("gpu", "tpu")]
     return ["cpu", *(f"{kind}:{i}" for kind, count in kinds for i in range(count))]
 
 
 def get_all_custom_device_type() -> list[str]:
-    """No kinds: JAX has no devices of Paddle's plug-ins."""
+    """Return no kinds: JAX has no devices of Paddle's plug-ins."""
     return []
 
 
 def get_available_custom_device() -> list[str]:
-    """No devices: JAX has none of Paddle's plug-ins."""
+    """Return no devices: JAX has none of Paddle's plug-ins."""
     return []
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the devices have done their work (paddle.device.synchronize)."""
+    """Wait until the devices have finished their work (paddle.device.synchronize)."""
     cuda.synchronize(device)
 
 

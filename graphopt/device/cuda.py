@@ -12,12 +12,12 @@ from graphopt.runtime.devices.places import start_backend as _start
 
 
 def device_count() -> int:
-    """The number of GPUs, 0 without (paddle.device.cuda.device_count)."""
+    """Count the GPUs, 0 without (paddle.device.cuda.device_count)."""
     return len(devices_of("gpu"))
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until what was started on the devices is done (paddle.device.cuda.synchronize)."""
+    """Wait until all started work on the devices is done (paddle.device.cuda.synchronize)."""
     _start()
     import jax
 
@@ -27,11 +27,11 @@ def synchronize(device: Any = None) -> None:
 
 
 def empty_cache() -> None:
-    """Nothing: XLA keeps the memory of a device (paddle.device.cuda.empty_cache)."""
+    """Do nothing: XLA keeps the memory of a device (paddle.device.cuda.empty_cache)."""
 
 
 def memory_allocated(device: Any = None) -> int:
-    """The bytes in use on a GPU (paddle.device.cuda.memory_allocated).
+    """Return the bytes in use on a GPU (paddle.device.cuda.memory_allocated).
 
     DeviceError (ValueError) when there is no such device, as in the other functions here.
     """
@@ -39,33 +39,33 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """The most bytes that were in use on a GPU (paddle.device.cuda.max_memory_allocated)."""
+    """Return the peak bytes in use on a GPU (paddle.device.cuda.max_memory_allocated)."""
     return _memory(device, "peak_bytes_in_use")
 
 
 def memory_reserved(device: Any = None) -> int:
-    """The bytes that XLA holds on a GPU (paddle.device.cuda.memory_reserved)."""
+    """Return the bytes that XLA holds on a GPU (paddle.device.cuda.memory_reserved)."""
     return _memory(device, "pool_bytes")
 
 
 def max_memory_reserved(device: Any = None) -> int:
-    """The most bytes that XLA held on a GPU (paddle.device.cuda.max_memory_reserved)."""
+    """Return the peak bytes that XLA held on a GPU (paddle.device.cuda.max_memory_reserved)."""
     return _memory(device, "peak_pool_bytes")
 
 
 def get_device_name(device: Any = None) -> str:
-    """The name of a GPU (paddle.device.cuda.get_device_name)."""
+    """Return the name of a GPU (paddle.device.cuda.get_device_name)."""
     return str(_device(device).device_kind)
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The major and minor compute capability (paddle.device.cuda.get_device_capability)."""
+    """Return the (major, minor) compute capability (paddle.device.cuda.get_device_capability)."""
     major, _, minor = str(_device(device).compute_capability).partition(".")
     return int(major), int(minor or 0)
 
 
 def get_device_properties(device: Any = None) -> SimpleNamespace:
-    """`name`, `major`, `minor`, `total_memory` and `multi_processor_count` of a GPU."""
+    """Return `name`, `major`, `minor`, `total_memory`, `multi_processor_count` of a GPU."""
     found = _device(device)
     major, minor = get_device_capability(device)
     return SimpleNamespace(
@@ -78,7 +78,7 @@ def get_device_properties(device: Any = None) -> SimpleNamespace:
 
 
 def _device(device: Any) -> Any:
-    """The JAX device of a place, a number or a name; the first GPU for None."""
+    """Find the JAX device of a place, a number or a name; the first GPU for None."""
     if device is None or isinstance(device, int):
         return device_of(CUDAPlace(device or 0))
     place: Place = as_place(device)

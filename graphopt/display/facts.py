@@ -13,14 +13,14 @@ class WithFacts(ABC):
 
     @abstractmethod
     def _facts(self) -> Mapping[str, str]:
-        """The facts, in their order."""
+        """Return the facts, in their order."""
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={words}" for name, words in self._facts().items())
         return f"{type(self).__name__}({inner})"
 
     def _page(self) -> Page:
-        """The tables of a notebook."""
+        """Build the tables of a notebook."""
         columns = (Column(), Column(wraps=True))
         return Page([Table(columns, list(self._facts().items()), type(self).__name__)])
 

@@ -27,8 +27,8 @@ class LayerRow:
 class LayerSummary(Shown):
     """The layers of a network in the order of their calls; it prints itself.
 
-    `total_params` and `trainable_params` count each parameter once. `elements` are those of the
-    inputs, and `width` the bytes of a number.
+    `total_params` and `trainable_params` count each parameter once. `elements` is the number of
+    elements of the inputs, and `width` the bytes of a number.
     """
 
     rows: tuple[LayerRow, ...]
@@ -43,11 +43,11 @@ class LayerSummary(Shown):
         return sum(row.flops for row in self.rows)
 
     def table(self) -> tuple[LayerRow, ...]:
-        """The rows."""
+        """Return the rows."""
         return self.rows
 
     def page(self) -> Page:
-        """The table, the parameters, and the memory of a training step, as Paddle estimates it."""
+        """Build tables of the layers, the parameters, and the memory that Paddle estimates."""
         shown = [
             (
                 row.name,

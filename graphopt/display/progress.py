@@ -1,8 +1,8 @@
 """A line on standard error about work that takes longer than two seconds.
 
-A terminal shows one line that counts the seconds and is gone afterwards; other streams get one line
-when the two seconds are over, where the caller says so. Work inside of such work shows none of
-its own.
+A terminal shows one line that counts the seconds and disappears afterwards; other streams get one
+line when the two seconds are over, where the caller requests it. Work inside of such work shows no
+line of its own.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def progress(
     files: bool = False,
     live: Callable[[float], str] | None = None,
 ) -> Iterator[None]:
-    """Report what is done here, if it takes long; `describe` is called again for each second.
+    """Report the work of the block, if it takes long; `describe` is called again for each second.
 
     With `files` streams that are no terminals get a line as well. `live` gives the line of a
-    terminal for the seconds so far; without it that is the description, and the seconds.
+    terminal for the seconds so far; by default it is the description, and the seconds.
     """
     if not (files or is_terminal(sys.stderr)) or not _busy.acquire(blocking=False):
         yield
@@ -65,7 +65,7 @@ def progress(
 
 
 def _write_over(text: str) -> None:
-    """The text in place of the line of the terminal."""
+    """Replace the line of the terminal by a text."""
     columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
     sys.stderr.write(f"\r\x1b[2K{text[: columns - 1]}")
     sys.stderr.flush()

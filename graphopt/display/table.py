@@ -16,7 +16,7 @@ Style = Literal["", "head", "good", "warn", "dim"]
 
 
 class Cell(NamedTuple):
-    """A text with a style: "good" for success, "warn" for what a reader should look at."""
+    """A text with a style: "good" for success, "warn" for a warning."""
 
     text: str
     style: Style = ""
@@ -24,9 +24,9 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, and how its cells are set.
+    """A column: its title, and the alignment of its cells.
 
-    One that `wraps` gives room to the others and continues on further lines; others are cut.
+    A column that `wraps` leaves room to the others and continues on further lines; others are cut.
     """
 
     title: str = ""
@@ -45,11 +45,11 @@ class Table:
 
     @property
     def is_empty(self) -> bool:
-        """True for a table without rows and title, which is nothing to show."""
+        """True for a table without rows and title, which shows nothing."""
         return not self.title and not self.rows
 
     def text(self, width: int = WIDEST, *, colour: bool = False) -> str:
-        """The table for a terminal, no line wider than `width`."""
+        """Render the table for a terminal, no line wider than `width`."""
         columns, rows = self._visible_columns()
         if not rows or not columns:
             return self.title
@@ -63,7 +63,7 @@ class Table:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """The table as an element of a notebook's page."""
+        """Render the table as an element of a notebook's page."""
         columns, rows = self._visible_columns()
         if not rows or not columns:
             return f"<p>{escape(self.title)}</p>"
@@ -75,7 +75,7 @@ class Table:
         return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
 
     def _visible_columns(self) -> tuple[list[Column], list[list[Cell]]]:
-        """The columns with a text in some row, and their cells."""
+        """Select the columns with a text in some row, and their cells."""
         rows = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in r] for r in self.rows]
         shown = [
             i for i in range(len(self.columns)) if self.whole or any(row[i].text for row in rows)
@@ -93,7 +93,7 @@ class Page:
     parts: Sequence[str | Table]
 
     def text(self, width: int = WIDEST, *, colour: bool = False) -> str:
-        """The page for a terminal."""
+        """Render the page for a terminal."""
         made = [
             part.text(width, colour=colour) if isinstance(part, Table) else _wrap_text(part, width)
             for part in self.parts
@@ -101,7 +101,7 @@ class Page:
         return "\n\n".join(text for text in made if text)
 
     def html(self) -> str:
-        """The page as HTML for a notebook, escaped."""
+        """Render the page as HTML for a notebook, escaped."""
         parts = [
             part.html() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>"
             for part in self.parts
@@ -111,17 +111,17 @@ class Page:
 
 
 class Shown(ABC):
-    """Base of objects that print themselves: `page` is what they print."""
+    """Base of objects that print themselves; `page` builds their page."""
 
     @abstractmethod
     def page(self) -> Page:
-        """The tables of this object."""
+        """Build the tables of this object."""
 
     def __str__(self) -> str:
         return self.page().text()
 
     def __repr__(self) -> str:
-        """The text at an interactive prompt, as wide as the terminal and in its colours."""
+        """Render the text at an interactive prompt, as wide as the terminal and in its colors."""
         return for_stream(self.page(), sys.stdout)
 
     def _repr_html_(self) -> str:
@@ -129,12 +129,12 @@ class Shown(ABC):
 
 
 def for_stream(page: Page | Table, stream: Any) -> str:
-    """The text for a stream: as wide as its terminal, in colour where it has colours."""
+    """Render a page for a stream: as wide as its terminal, in color where it has colors."""
     return page.text(width_of(stream), colour=has_colour(stream))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Columns as wide as their widest cell, left-aligned; for output that programs may read."""
+    """Format columns as wide as their widest cell, left-aligned, for output that programs read."""
     columns = [Column(title) for title in head]
     cells = [[str(cell) for cell in row] for row in rows]
     if not cells:
@@ -154,7 +154,7 @@ _HTML_STYLES = {
 
 
 def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Sequence[int]:
-    """The widths of columns in which they fit: those that wrap give way, then the widest."""
+    """Compute widths of columns that fit: those that wrap shrink first, then the widest."""
     widths = [
         max(len(column.title), *(len(row[i].text) for row in rows))
         for i, column in enumerate(columns)
@@ -171,7 +171,7 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: in
 def _lines(
     columns: Sequence[Column], row: Sequence[Cell], widths: Sequence[int], colour: bool
 ) -> list[str]:
-    """The lines of one row; what is too long for a column that does not wrap is cut."""
+    """Format the lines of one row; text too long for a column that does not wrap is cut."""
     cells: list[list[str]] = []
     for column, cell, width in zip(columns, row, widths, strict=True):
         if column.wraps:
@@ -201,6 +201,6 @@ def _html_row(tag: str, sides: Sequence[str], cells: Sequence[Cell]) -> str:
 
 
 def _wrap_text(text: str, width: int) -> str:
-    """Lines no wider than a terminal; the second line of a sentence is indented."""
+    """Wrap lines to the width of a terminal; further lines of a sentence are indented."""
     lines = [wrap(line, width, subsequent_indent="  ") or [""] for line in text.splitlines()]
     return "\n".join(part for several in lines for part in several)

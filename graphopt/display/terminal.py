@@ -1,6 +1,6 @@
-"""The terminal: its width, and colours where they are wanted.
+"""The terminal: its width, and whether it gets colors.
 
-`NO_COLOR` (no-color.org) switches colours off; files and pipes never get any.
+`NO_COLOR` (no-color.org) switches colors off; files and pipes never get any.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _CODES = {"head": "1", "good": "32", "warn": "33", "dim": "2"}
 
 
 def is_terminal(stream: Any) -> bool:
-    """True when a person reads this stream; None, of a program without a console, is no stream."""
+    """True when a stream is a terminal; False for None, of a program without a console."""
     return stream is not None and not stream.closed and stream.isatty()
 
 
 def has_colour(stream: Any) -> bool:
-    """True for a terminal that shows colours, unless NO_COLOR is set."""
+    """True for a terminal that shows colors, unless NO_COLOR is set."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return is_terminal(stream) and not plain
 
 
 def width_of(stream: Any = None) -> int:
-    """The columns of a terminal, within limits; the usual number where there is none."""
+    """Return the columns of a terminal, within limits; the default where there is none."""
     stream = sys.stdout if stream is None else stream
     if not is_terminal(stream):
         return WIDEST
@@ -39,6 +39,6 @@ def width_of(stream: Any = None) -> int:
 
 
 def paint(text: str, style: str) -> str:
-    """A text in the colour of its style."""
+    """Color a text by its style."""
     code = _CODES.get(style)
     return f"\x1b[{code}m{text}\x1b[0m" if code and text else text

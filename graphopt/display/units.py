@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def size(count: int) -> str:
-    """A number of bytes with a unit."""
+    """Format a number of bytes with a unit."""
     return f"{count} bytes" if abs(count) < 1000 else _scale_units(count, ("kB", "MB", "GB", "TB"))
 
 
 def bytes_of(text: str) -> int:
-    """The number of bytes of a text such as `8GB`, `512 MB`; ValueError for another one."""
+    """Parse a number of bytes such as `8GB`, `512 MB`; ValueError for another text."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)B?\s*", text)
     if found is None:
         raise ValueError(f"expected a number of bytes such as 8GB or 512MB, found {text!r}")
@@ -20,7 +20,7 @@ def bytes_of(text: str) -> int:
 
 
 def quantity(count: int) -> str:
-    """A number with the prefix of its power of thousand, for a unit that follows: `4.1 G`."""
+    """Format a number with a prefix by thousands, for a unit that follows: `4.1 G`."""
     return f"{count} " if abs(count) < 1000 else _scale_units(count, ("k", "M", "G", "T", "P"))
 
 
@@ -34,20 +34,20 @@ def _scale_units(count: int, units: Sequence[str]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time in milliseconds, without the unit."""
+    """Format a time in milliseconds, without the unit."""
     return f"{seconds * 1e3:.1f}"
 
 
 def times(number: int) -> str:
-    """The number of times, in words."""
+    """Format a number of times in words."""
     return "once" if number == 1 else f"{number} times"
 
 
 def several(number: int, word: str, words: str = "") -> str:
-    """A number with its noun, as `2 ops`; `words` is a plural that is not `word` with an s."""
+    """Format a number with its noun, as `2 ops`; `words` is an irregular plural."""
     return f"{number} {word if number == 1 else words or f'{word}s'}"
 
 
 def shape(dims: Sequence[int]) -> str:
-    """A shape, with ? for an unknown dimension."""
+    """Format a shape, with ? for an unknown dimension."""
     return f"[{', '.join('?' if dim < 0 else str(dim) for dim in dims)}]"

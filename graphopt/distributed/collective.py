@@ -46,11 +46,11 @@ def _write(type: str, tensor: Variable, attrs: dict[str, Any]) -> None:
 def all_reduce(
     tensor: Variable, op: int = ReduceOp.SUM, group: Any = None, sync_op: bool = True
 ) -> None:
-    """Overwrite a tensor with the sum, or another reduction, of those that all trainers have.
+    """Overwrite a tensor with its sum, or another reduction, over all trainers.
 
     Trainers are the places of a data-parallel run; on one place a tensor is unchanged. `sync_op`
-    has no effect: XLA orders what runs. Raises ValueError for another `op` than those of
-    `ReduceOp`, and UnsupportedError for a group. Paddle page: paddle.distributed.all_reduce.
+    has no effect: XLA orders the ops. Raises ValueError for an `op` outside `ReduceOp`, and
+    UnsupportedError for a group. Paddle page: paddle.distributed.all_reduce.
     """
     function = "all_reduce"
     found = _check_tensor(tensor, group, function)
@@ -65,7 +65,7 @@ def all_reduce(
 
 
 def broadcast(tensor: Variable, src: int, group: Any = None, sync_op: bool = True) -> None:
-    """Overwrite a tensor with that of the trainer `src` (paddle.distributed.broadcast).
+    """Overwrite a tensor with its value on the trainer `src` (paddle.distributed.broadcast).
 
     UnsupportedError for a group.
     """
@@ -77,9 +77,10 @@ def broadcast(tensor: Variable, src: int, group: Any = None, sync_op: bool = Tru
 def all_gather(
     tensor_list: list[Any], tensor: Variable, group: Any = None, sync_op: bool = True
 ) -> None:
-    """Replace what is in a list by the tensors of all trainers (paddle.distributed.all_gather).
+    """Replace the elements of a list by the tensors of all trainers
+    (paddle.distributed.all_gather).
 
-    A run on another number of places than there are trainers raises ProgramError. UnsupportedError
+    A run whose number of places is not the number of trainers raises ProgramError. UnsupportedError
     for a group.
     """
     found = _check_tensor(tensor, group, "all_gather")

@@ -28,7 +28,7 @@ class DatasetBase(SlotDataset):
 
         `pipe_command` is a shell command that makes the lines of each file. The other arguments
         have no effect: lines come in the order of the files, which are local. Raises ValueError for
-        variables of another dtype than float32 and int64.
+        variables of a dtype that is neither float32 nor int64.
         """
         self._set_batch_size(batch_size)
         self._set_thread(thread_num)

@@ -21,7 +21,7 @@ def load_inference_model_distributed(
 ) -> list[Any]:
     """Read the files of an inference model: the program, feed names and target variables.
 
-    As fluid.io.load_inference_model. UnsupportedError for `pserver_endpoints`: there are no
+    Same as fluid.io.load_inference_model. UnsupportedError for `pserver_endpoints`: there are no
     parameter servers.
     """
     if pserver_endpoints is not None:

@@ -58,11 +58,11 @@ class ParallelEnv:
 
 
 def init_parallel_env() -> None:
-    """Join the job that the environment describes; does nothing for a process that is alone.
+    """Join the job that the environment describes; do nothing for a lone process.
 
-    It must come before any program runs. Without it the first run joins. Raises
-    WorldError (ValueError) for variables that do not fit together, TrainerError (RuntimeError) when
-    trainers do not come in time or differ.
+    It must come before any program runs. Without it the first run joins. Raises WorldError
+    (ValueError) for inconsistent variables, TrainerError (RuntimeError) when trainers do not come
+    in time or differ.
     """
     from graphopt.runtime.devices.places import start_backend
 
@@ -82,27 +82,27 @@ def is_available() -> bool:
 
 
 def get_rank(group: Any = None) -> int:
-    """The number of this trainer, 0 for a process that is alone."""
+    """Return the number of this trainer, 0 for a lone process."""
     _check_group(group)
     return ParallelEnv().rank
 
 
 def get_world_size(group: Any = None) -> int:
-    """The number of trainers, 1 for a process that is alone."""
+    """Return the number of trainers, 1 for a lone process."""
     _check_group(group)
     return ParallelEnv().world_size
 
 
 def get_backend(group: Any = None) -> str:
-    """The backend of the collectives: 'XLA', which uses NCCL on GPUs and gloo on CPUs."""
+    """Return the backend of the collectives: 'XLA', which uses NCCL on GPUs and gloo on CPUs."""
     _check_group(group)
     return "XLA"
 
 
 def barrier(group: Any = None) -> None:
-    """Wait until every trainer has come here.
+    """Wait until every trainer reaches the barrier.
 
-    Raises TrainerError (RuntimeError) when one cannot come any more.
+    Raises TrainerError (RuntimeError) when one can no longer reach it.
     """
     _check_group(group)
     joined = join()

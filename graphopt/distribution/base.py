@@ -20,9 +20,9 @@ from graphopt.tensor.rearrange import broadcast_tensors
 
 
 def parameters(function: str, **given: Any) -> tuple[Any, ...]:
-    """Numbers, lists, arrays and Variables as Variables of one shape and dtype.
+    """Convert numbers, lists, arrays and Variables to Variables of one shape and dtype.
 
-    Arrays of float64 keep their dtype. Raises TypeError for anything else.
+    Arrays of float64 keep their dtype. Raises TypeError for another type.
     """
     found: list[Any] = []
     variables = [value for value in given.values() if isinstance(value, Variable)]
@@ -43,13 +43,13 @@ def parameters(function: str, **given: Any) -> tuple[Any, ...]:
 
 
 def without_gradient(x: Any) -> Any:
-    """x, through which no gradient flows."""
+    """Return x with its gradient stopped."""
     x.stop_gradient = True
     return x
 
 
 def sum_last(x: Any, axes: int) -> Any:
-    """x summed over its last axes."""
+    """Sum x over its last axes."""
     return sum(x, list(range(-axes, 0))) if axes > 0 else x
 
 
@@ -85,27 +85,27 @@ class Distribution:
         raise self._lacks("variance")
 
     def sample(self, shape: Sequence[int] = ()) -> Any:
-        """Random events, through which no gradient flows."""
+        """Draw random events, through which no gradient flows."""
         return without_gradient(self.rsample(shape))
 
     def rsample(self, shape: Sequence[int] = ()) -> Any:
-        """Random events as functions of the parameters, for gradients."""
+        """Draw random events as functions of the parameters, for gradients."""
         raise self._lacks("rsample")
 
     def entropy(self) -> Any:
-        """The expected negated logarithm of the density."""
+        """Compute the expected negative logarithm of the density."""
         raise self._lacks("entropy")
 
     def kl_divergence(self, other: Distribution) -> Any:
-        """The Kullback-Leibler divergence of this one from another of its class."""
+        """Compute KL(self || other) for another distribution of the same class."""
         raise self._lacks("kl_divergence")
 
     def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density, or the probability, of a value."""
+        """Compute the logarithm of the density, or of the probability, of a value."""
         raise self._lacks("log_prob")
 
     def prob(self, value: Any) -> Any:
-        """The density, or the probability, of a value."""
+        """Compute the density, or the probability, of a value."""
         return exp(self.log_prob(value))
 
     probs: Any = prob
@@ -114,7 +114,7 @@ class Distribution:
         return NotImplementedError(f"{type(self).__name__} has no {what}")
 
     def _like(self, parameter: Any, value: Any) -> Any:
-        """A value as a Variable of the parameter's dtype."""
+        """Convert a value to a Variable of the parameter's dtype."""
         found = arguments.variable(value, "value", type(self).__name__)
         return found if found.dtype == parameter.dtype else cast(found, parameter.dtype)
 
@@ -127,7 +127,7 @@ class Distribution:
         return other
 
     def _sizes(self, shape: Sequence[int], *like: Any) -> Any:
-        """The shape of samples; a Variable when the run decides the size of the batch."""
+        """Compute the shape of samples; a Variable when only a run knows the batch size."""
         before = arguments.shape(shape, f"{type(self).__name__}.sample") if len(shape) else []
         sizes = [*before, *self._batch_shape, *self._event_shape]
         if -1 not in sizes:
@@ -142,10 +142,11 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """A distribution whose density is exp(parameters · statistics - normaliser).
+    """A distribution whose density is exp(parameters · statistics - normalizer).
 
-    Derived classes give `_natural_parameters`, a property, and `_log_normalizer` of them, and
-    have an entropy and a divergence by its gradients. NotImplementedError without both.
+    A derived class defines the property `_natural_parameters` and their function `_log_normalizer`.
+    The entropy and the divergence follow from the gradients of the normalizer. NotImplementedError
+    without both.
     """
 
     @property
@@ -157,11 +158,11 @@ class ExponentialFamily(Distribution):
 
     @property
     def _mean_carrier_measure(self) -> Any:
-        """The expected logarithm of what the density has before exp."""
+        """The expected logarithm of the carrier measure, the factor before exp in the density."""
         raise self._lacks("_mean_carrier_measure")
 
     def _normaliser(self) -> tuple[list[Any], Any, list[Any]]:
-        """The natural parameters, the normaliser, and its gradients by them."""
+        """Compute the natural parameters, the log-normalizer and its gradients by them."""
         natural: list[Any] = [assign(one) for one in self._natural_parameters]
         for one in natural:
             one.stop_gradient = False

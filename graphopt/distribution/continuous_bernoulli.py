@@ -40,12 +40,12 @@ class ContinuousBernoulli(Distribution):
         super().__init__(found.shape)
 
     def _outside(self) -> Any:
-        """True for the elements that the formula holds for."""
+        """Mask the elements of `probs` outside the limits, where the formula holds."""
         low, high = (full_like(self.probs, limit) for limit in self.lims)
         return logical_or(less_equal(self.probs, low), greater_than(self.probs, high))
 
     def _cut(self) -> Any:
-        """`probs`, but for those between the limits."""
+        """Replace `probs` between the limits by the lower limit."""
         return where(self._outside(), self.probs, full_like(self.probs, self.lims[0]))
 
     def _log_constant(self) -> Any:
@@ -88,7 +88,7 @@ class ContinuousBernoulli(Distribution):
         return where(half, full_like(self.probs, 0.0), found)
 
     def cdf(self, value: Any) -> Any:
-        """The probability of smaller numbers."""
+        """Compute the probability of values up to `value`."""
         found = self._like(self.probs, value)
         cut = self._cut()
         formula = pow(cut, found) * pow(1.0 - cut, 1.0 - found) + cut - 1.0
@@ -99,7 +99,7 @@ class ContinuousBernoulli(Distribution):
         return where(less_equal(found, zero), zero, above)
 
     def icdf(self, value: Any) -> Any:
-        """The number below which there is this probability."""
+        """Invert `cdf`: compute the quantile of a probability."""
         found = self._like(self.probs, value)
         cut = self._cut()
         formula: Any = log1p(found * (2.0 * cut - 1.0) - cut) - log1p(-cut)
@@ -107,7 +107,7 @@ class ContinuousBernoulli(Distribution):
         return where(outside, formula, found)
 
     def _together(self, formula: Any, value: Any) -> tuple[Any, Any, Any]:
-        """The elements that the formula holds for, and both values, in one shape."""
+        """Broadcast the mask of elements with the formula, and both values, to one shape."""
         formula, value = broadcast_tensors([formula, value])
         outside, _ = broadcast_tensors([self._outside(), formula])
         return outside, formula, value

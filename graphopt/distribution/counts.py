@@ -1,7 +1,7 @@
 """Distributions over numbers of events (paddle.distribution of Paddle 3).
 
-Entropies and divergences are sums over all counts that are likely. How many these are is a result
-of the parameters, which the run computes.
+Entropies and divergences are sums over all likely counts. The run computes from the parameters how
+many these are.
 """
 
 # Variables get their operators when graphopt.tensor is imported.
@@ -32,12 +32,12 @@ _FAR = 30.0
 
 
 def _counts(end: Any, dtype: Any, rank: int) -> Any:
-    """The counts below `end`, before `rank` axes of size 1."""
+    """Build the counts below `end`, followed by `rank` axes of size 1."""
     return reshape(cast(arange(0, end, 1, "int32"), dtype), [-1, *[1] * rank])
 
 
 def _logarithm(found: Any) -> Any:
-    """Logarithms of probabilities; Paddle gives minus the rounding error for -inf, 0 for nan."""
+    """Replace -inf by minus the rounding error, and nan by 0, in logarithms, as Paddle does."""
     return nan_to_num(found, neginf=-float(np.finfo(found.dtype.numpy).eps))
 
 
@@ -71,7 +71,7 @@ class Poisson(Distribution):
         return where(equal(self.rate, zero), zero, found)
 
     def _support(self, rates: Any) -> Any:
-        """The counts that may come at the largest of the rates."""
+        """Build the counts that are likely at the largest of the rates."""
         largest = max(rates)
         one = full_like(largest, 1.0)
         wide = where(greater_equal(largest, one), sqrt(largest), one)

@@ -61,7 +61,7 @@ class Bernoulli(ExponentialFamily):
         return (log(drawn) - log1p(-drawn) + self.logits) / temperature
 
     def cdf(self, value: Any) -> Any:
-        """The probability of this number or smaller ones."""
+        """Compute the probability of values up to `value`."""
         found, probs = broadcast_tensors([self._like(self.probs, value), self.probs])
         zero, one = full_like(probs, 0.0), full_like(probs, 1.0)
         return where(less_than(found, zero), zero, where(less_than(found, one), 1.0 - probs, one))
@@ -100,11 +100,11 @@ class Geometric(Distribution):
         return sqrt(self.variance)
 
     def pmf(self, k: Any) -> Any:
-        """The probability of k failures."""
+        """Compute the probability of k failures."""
         return pow(1.0 - self.probs, k) * self.probs
 
     def log_pmf(self, k: Any) -> Any:
-        """The logarithm of the probability of k failures."""
+        """Compute the logarithm of the probability of k failures."""
         return log(self.pmf(k))
 
     def log_prob(self, value: Any) -> Any:
@@ -120,7 +120,7 @@ class Geometric(Distribution):
         return -(rest * log(rest) + self.probs * log(self.probs)) / self.probs
 
     def cdf(self, k: Any) -> Any:
-        """The probability of k failures or fewer."""
+        """Compute the probability of at most k failures."""
         return 1.0 - pow(1.0 - self.probs, k + 1)
 
     def kl_divergence(self, other: Distribution) -> Any:
@@ -150,7 +150,7 @@ class Categorical(Distribution):
         return reshape(transpose(drawn, [1, 0]) if rows else drawn, [*sizes, *rows])
 
     def probs(self, value: Any) -> Any:
-        """The weights of classes, over the sum of all."""
+        """Look up the weights of classes, divided by the sum of all weights."""
         chances = self.logits / sum(self.logits, -1, keepdim=True)
         found = arguments.variable(value, "value", "Categorical")
         rank = len(self.logits.shape)
@@ -213,7 +213,7 @@ class Multinomial(Distribution):
         return ways + sum(counts * logits, -1)
 
     def entropy(self) -> Any:
-        """The negated expected logarithm, by the binomial counts of each class."""
+        """Compute the entropy from the binomial counts of each class."""
         total = self.total_count
         support = np.arange(1, total + 1, dtype=self.probs.dtype.numpy)
         support = support.reshape(-1, *[1] * len(self.probs.shape))

@@ -51,11 +51,11 @@ class Exponential(ExponentialFamily):
         return 1.0 - log(self.rate)
 
     def cdf(self, value: Any) -> Any:
-        """The probability of smaller numbers."""
+        """Compute the probability of values up to `value`."""
         return 1.0 - exp(-self.rate * self._like(self.rate, value))
 
     def icdf(self, value: Any) -> Any:
-        """The number below which there is this probability."""
+        """Invert `cdf`: compute the quantile of a probability."""
         return -log1p(-self._like(self.rate, value)) / self.rate
 
     def kl_divergence(self, other: Distribution) -> Any:

@@ -13,9 +13,9 @@ _RULES: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 
 
 def register_kl(cls_p: type[Distribution], cls_q: type[Distribution]) -> Callable[[Rule], Rule]:
-    """A decorator of the rule for two classes and those derived from them.
+    """Decorate the divergence rule for two classes and the classes derived from them.
 
-    TypeError for other classes. Paddle page: paddle.distribution.register_kl.
+    TypeError for classes that are not Distributions. Paddle page: paddle.distribution.register_kl.
     """
     for kind in (cls_p, cls_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
@@ -29,9 +29,9 @@ def register_kl(cls_p: type[Distribution], cls_q: type[Distribution]) -> Callabl
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """The distance of p from q: by the closest registered rule, or by p's own.
+    """Compute KL(p || q) by the closest registered rule, or else by p's own method.
 
-    NotImplementedError where there is neither. Paddle page: paddle.distribution.kl_divergence.
+    NotImplementedError where neither exists. Paddle page: paddle.distribution.kl_divergence.
     """
     for kind in type(p).__mro__:
         for other in type(q).__mro__:

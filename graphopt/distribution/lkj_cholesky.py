@@ -28,11 +28,11 @@ from graphopt.tensor.ranges import diagonal, tril
 class LKJCholesky(Distribution):
     """Lower Cholesky factors [dim, dim] of correlation matrices (paddle.distribution.LKJCholesky).
 
-    Their density goes with det^(concentration - 1). `concentration` is a number, a list, an array
-    or a Variable; the batch has its shape. `sample_method` is "onion", which adds row by row, or
-    "cvine", which draws partial correlations. For more than two rows "onion" draws the lengths of
-    rows as Paddle does, not quite as `log_prob` has it. Raises ValueError for another method or a
-    `dim` below 2.
+    Their density is proportional to det^(concentration - 1). `concentration` is a number, a list,
+    an array or a Variable; the batch has its shape. `sample_method` is "onion", which adds row by
+    row, or "cvine", which draws partial correlations. For more than two rows "onion" draws the
+    lengths of rows as Paddle does, which deviates slightly from `log_prob`. Raises ValueError for
+    another method or a `dim` below 2.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LKJCholesky(Distribution):
         return without_gradient(self._cvine(drawn))
 
     def _onion(self, shape: Sequence[int], radii: Any) -> Any:
-        """Rows in random directions, as long as the roots of `radii` [..., dim]."""
+        """Draw rows in random directions; their lengths are the roots of `radii` [..., dim]."""
         sizes = self._sizes(shape, unsqueeze(self._beta.alpha, [-1]))
         noise = tril(gaussian(sizes, dtype=self.dtype), -1)
         last = len(noise.shape) - 2
@@ -84,7 +84,11 @@ class LKJCholesky(Distribution):
         return rows + diag_embed(sqrt(rest))
 
     def _cvine(self, shares: Any) -> Any:
-        """Partial correlations from `shares` [..., dim * (dim - 1) / 2], times what rows left."""
+        """Map `shares` [..., dim * (dim - 1) / 2] to partial correlations, and these to rows.
+
+        Each element is scaled by the length that the elements before it leave in its row of length
+        1.
+        """
         count, rank = self.dim, len(shares.shape)
         last: int = shares.shape[-1]
         places = np.full((count, count), last)

@@ -22,11 +22,11 @@ from graphopt.tensor.stacking import broadcast_shape
 
 
 class MultivariateNormal(Distribution):
-    """Normal vectors [n] whose elements vary together (paddle.distribution.MultivariateNormal).
+    """Normal vectors [n] with correlated elements (paddle.distribution.MultivariateNormal).
 
-    `loc` [..., n] is the mean, and one of three says how they vary: `covariance_matrix`,
-    `precision_matrix`, its inverse, or `scale_tril`, its lower Cholesky factor: each [..., n, n].
-    All may be lists, arrays or Variables. Raises ValueError unless exactly one is given, with two
+    `loc` [..., n] is the mean. The covariance is either `covariance_matrix`, its inverse
+    `precision_matrix`, or its lower Cholesky factor `scale_tril`: each [..., n, n]. All may be
+    lists, arrays or Variables. Raises ValueError unless there is exactly one of the three, with two
     axes or more.
     """
 
@@ -93,7 +93,7 @@ class MultivariateNormal(Distribution):
         return sum(log(diagonal(self._factor, axis1=-2, axis2=-1)), -1)
 
     def _distance(self, steps: Any) -> Any:
-        """The square of Mahalanobis' distance of vectors [..., n] from 0."""
+        """Compute the squared Mahalanobis distance of vectors [..., n] from 0."""
         batch = broadcast_shape(steps.shape[:-1], self._factor.shape[:-2])
         factor = _expand_to(self._factor, (*batch, *self._factor.shape[-2:]))
         steps = unsqueeze(_expand_to(steps, (*batch, *steps.shape[-1:])), [-1])
@@ -121,7 +121,7 @@ def _expand_to(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _factor_of_inverse(precision: Any) -> Any:
-    """The lower Cholesky factor of the inverse, by that of the matrix read from its end."""
+    """Compute the lower Cholesky factor of the inverse, from the factor of the flipped matrix."""
     upper = matrix_transpose(flip(cholesky(flip(precision, [-2, -1])), [-2, -1]))
     unit = eye(precision.shape[-1], dtype=precision.dtype)
     return triangular_solve(upper, _expand_to(unit, tuple(precision.shape)), upper=False)

@@ -20,7 +20,7 @@ from graphopt.tensor.random import gaussian, uniform
 
 
 class _Located(Distribution):
-    """A distribution with a place and a width, both Variables of one shape."""
+    """A distribution with a location and a scale, both Variables of one shape."""
 
     def __init__(self, loc: Any, scale: Any, name: str | None = None) -> None:
         self.loc, self.scale = parameters(type(self).__name__, loc=loc, scale=scale)
@@ -37,7 +37,7 @@ class _Located(Distribution):
         return sqrt(self.variance)
 
     def _steps(self, value: Any) -> Any:
-        """The distance of a value from the place, in widths."""
+        """Compute the distance of a value from `loc`, in units of `scale`."""
         return (self._like(self.loc, value) - self.loc) / self.scale
 
 
@@ -62,7 +62,7 @@ class Normal(_Located):
         return -0.5 * square(self._steps(value)) - log(self.scale) - 0.5 * math.log(2 * math.pi)
 
     def probs(self, value: Any) -> Any:
-        """The density of a value."""
+        """Compute the density of a value."""
         return self.prob(value)
 
     def kl_divergence(self, other: Distribution) -> Any:
@@ -108,7 +108,7 @@ class Uniform(Distribution):
         return log(self._inside(value)) - log(self.high - self.low)
 
     def probs(self, value: Any) -> Any:
-        """The density of a value."""
+        """Compute the density of a value."""
         return self._inside(value) / (self.high - self.low)
 
     def kl_divergence(self, other: Distribution) -> Any:
@@ -139,12 +139,12 @@ class Laplace(_Located):
         return -log(2.0 * self.scale) - abs(self._steps(value))
 
     def cdf(self, value: Any) -> Any:
-        """The probability of smaller numbers."""
+        """Compute the probability of values up to `value`."""
         steps = self._steps(value)
         return 0.5 - 0.5 * sign(steps) * expm1(-abs(steps))
 
     def icdf(self, value: Any) -> Any:
-        """The number below which there is this probability."""
+        """Invert `cdf`: compute the quantile of a probability."""
         away: Any = self._like(self.loc, value) - 0.5
         return self.loc - self.scale * sign(away) * log1p(-2.0 * abs(away))
 
@@ -183,7 +183,7 @@ class Cauchy(_Located):
         return -log1p(square(self._steps(value))) - (math.log(math.pi) + log(self.scale))
 
     def cdf(self, value: Any) -> Any:
-        """The probability of smaller numbers."""
+        """Compute the probability of values up to `value`."""
         return atan(self._steps(value)) / math.pi + 0.5
 
     def kl_divergence(self, other: Distribution) -> Any:
@@ -220,5 +220,5 @@ class Gumbel(_Located):
         return steps - exp(steps) - log(self.scale)
 
     def cdf(self, value: Any) -> Any:
-        """The probability of smaller numbers."""
+        """Compute the probability of values up to `value`."""
         return exp(-exp(-self._steps(value)))

@@ -26,11 +26,11 @@ from graphopt.tensor.stacking import broadcast_shape
 
 
 class Transform:
-    """A function of events, its inverse, and the logarithm of its determinant.
+    """A function of events, its inverse, and the logarithm of its Jacobian determinant.
 
-    `in_rank` and `out_rank` are the numbers of axes of the events that go in and come out. The
-    methods raise TypeError for what is no Variable and ValueError for one with fewer axes;
-    NotImplementedError for what a transform lacks.
+    `in_rank` and `out_rank` are the numbers of axes of input and output events. The methods raise
+    TypeError unless the argument is a Variable, ValueError for a Variable with fewer axes, and
+    NotImplementedError for a method that a transform lacks.
     """
 
     in_rank: int = 0
@@ -47,30 +47,30 @@ class Transform:
         return self.forward(input)
 
     def forward(self, x: Any) -> Any:
-        """The function of x."""
+        """Apply the transform to x."""
         return self._forward(self._check(x, "x", self.in_rank))
 
     def inverse(self, y: Any) -> Any:
-        """The argument whose result is y."""
+        """Apply the inverse to y."""
         return self._inverse(self._check(y, "y", self.out_rank))
 
     def forward_log_det_jacobian(self, x: Any) -> Any:
-        """The logarithm of the absolute determinant of the derivative at x."""
+        """Compute the logarithm of the absolute determinant of the derivative at x."""
         if not self.injective:
             raise NotImplementedError(f"{type(self).__name__} has no forward_log_det_jacobian")
         return self._log_det(self._check(x, "x", self.in_rank))
 
     def inverse_log_det_jacobian(self, y: Any) -> Any:
-        """The same for the inverse at y."""
+        """Compute the logarithm of the absolute determinant of the inverse's derivative at y."""
         found = self._check(y, "y", self.out_rank)
         return -self._log_det(self._inverse(found))
 
     def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of the function of something with a shape."""
+        """Infer the output shape from an input shape."""
         return tuple(shape)
 
     def inverse_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The same for the inverse."""
+        """Infer the input shape from an output shape."""
         return tuple(shape)
 
     def _forward(self, x: Any) -> Any:
@@ -93,7 +93,7 @@ class Transform:
 
 
 def as_transforms(transforms: Any, function: str) -> list[Transform]:
-    """A sequence of transforms; TypeError for anything else."""
+    """Convert a sequence of transforms to a list; TypeError for other arguments."""
     if not isinstance(transforms, Sequence) or not all(
         isinstance(transform, Transform) for transform in transforms
     ):
@@ -363,7 +363,7 @@ class StackTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """n numbers as n + 1 shares, each of what the ones before leave.
+    """n numbers to n + 1 shares, each a fraction of the rest that the shares before it leave.
 
     Paddle page: paddle.distribution.StickBreakingTransform.
     """

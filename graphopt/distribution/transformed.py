@@ -1,4 +1,4 @@
-"""Distributions made of others (paddle.distribution)."""
+"""Distributions derived from other distributions (paddle.distribution)."""
 
 # Variables get their operators when graphopt.tensor is imported.
 # pyright: reportOperatorIssue=false
@@ -129,7 +129,7 @@ class LogNormal(TransformedDistribution):
         return self._normal.entropy() + self._normal.mean
 
     def probs(self, value: Any) -> Any:
-        """The density of a value."""
+        """Compute the density of a value."""
         return self.prob(value)
 
     def kl_divergence(self, other: Distribution) -> Any:

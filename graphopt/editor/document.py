@@ -1,4 +1,4 @@
-"""A `.mlir` text for an editor: its problems, the facts at a place, and the text after passes.
+"""A `.mlir` text for an editor: its problems, the facts at a position, and the text after passes.
 
 Lines and columns count from 0, as in the Language Server Protocol; a column counts characters.
 """
@@ -39,7 +39,7 @@ class Problem:
 
 
 def problems(text: str, name: str = "<text>") -> list[Problem]:
-    """The errors of a text; the parser stops at the first, the verifier finds those of all ops."""
+    """Find the errors of a text: the parser's first one, or the verifier's of all ops."""
     try:
         module = parse_text(text, name)
     except ParseError as error:
@@ -75,7 +75,7 @@ def _of_verifier(text: str, module: ModuleOp) -> Iterator[Problem]:
 
 
 def _at(text: str, op: Operation, message: str) -> Problem:
-    """A problem of an op, at the line that defines its first result."""
+    """Locate a problem of an op at the line that defines its first result."""
     hint = op.results[0].name_hint if op.results else None
     wanted = re.compile(rf"^\s*(%[\w$., ]*)?%{re.escape(hint or '')}\b.*\b{re.escape(op.name)}\b")
     for number, line in enumerate(text.split("\n")):
@@ -86,7 +86,7 @@ def _at(text: str, op: Operation, message: str) -> Problem:
 
 
 def facts_at(text: str, line: int, column: int) -> str:
-    """The type of the value or the description of the op at a place, in Markdown; else nothing."""
+    """Describe the value's type or the op at a position, in Markdown; "" for neither."""
     lines = text.split("\n")
     if not 0 <= line < len(lines):
         return ""
@@ -131,7 +131,7 @@ def _of_op(text: str, name: str) -> str:
 
 
 def after_passes(text: str, pipeline: str) -> str:
-    """The text after passes, as `-p` takes them.
+    """Print the program after passes, as `-p` takes them.
 
     Raises as the parser and `passes_of`; PassError for a pass that fails.
     """

@@ -1,4 +1,4 @@
-"""The language server: problems as one types, types on hover, and programs after passes.
+"""The language server: problems while typing, types on hover, and programs after passes.
 
 `graphopt.afterPasses` is a command with the URI of a document and a pipeline; its result is text.
 """
@@ -16,7 +16,7 @@ AFTER_PASSES = "graphopt.afterPasses"
 
 
 def server(version: str) -> LanguageServer:
-    """A server that has the features above; editors show its version."""
+    """Build a server with the features above; editors show its version."""
     made = LanguageServer("graphopt", version)
 
     def publish(uri: str) -> None:

@@ -1,4 +1,4 @@
-"""The weighted mean of numbers of many batches (paddle.fluid.average)."""
+"""The weighted mean of numbers over batches (paddle.fluid.average)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from graphopt.frontend.calls import publish
 
 
 class WeightedAverage:
-    """The weighted mean of what was added (Paddle page: fluid.average.WeightedAverage)."""
+    """The weighted mean of the added values (Paddle page: fluid.average.WeightedAverage)."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all."""
+        """Forget all values."""
         self.numerator: Any = None
         self.denominator: Any = None
 
@@ -30,7 +30,7 @@ class WeightedAverage:
             self.denominator += weight
 
     def eval(self) -> Any:
-        """The mean so far; ValueError when nothing was added."""
+        """Compute the mean so far; raise ValueError if nothing was added."""
         if self.numerator is None:
             raise ValueError("There is no data to be averaged in WeightedAverage.")
         return self.numerator / self.denominator

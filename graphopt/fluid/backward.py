@@ -29,31 +29,31 @@ def calc_gradient(
     target_gradients: Any = None,
     no_grad_set: Any = None,
 ) -> Any:
-    """As `gradients`, but the gradient of a single input is no list (fluid.backward)."""
+    """Append gradients as `gradients` does; one gradient comes without a list (fluid.backward)."""
     found = gradients(targets, inputs, target_gradients, no_grad_set)
     return found[0] if len(found) == 1 else found
 
 
 def _append_grad_suffix_(name: str) -> str:
-    """The name of a variable's gradient."""
+    """Return the name of a variable's gradient."""
     return name + GRAD_SUFFIX
 
 
 def _strip_grad_suffix_(name: str) -> str:
-    """The name of the variable that a gradient is of."""
+    """Return the name of the variable of a gradient, from the gradient's name."""
     found = re.search(f"{GRAD_SUFFIX}(@|$)", name)
     return (name[: found.start()] if found else name).rpartition("grad/")[2]
 
 
 def _as_list(x: Any) -> list[Any]:
-    """The items of a list or tuple, or one item; [] for None."""
+    """Convert a list, a tuple or one item to a list; None becomes []."""
     if x is None:
         return []
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
 def _get_stop_gradients_(program: Program) -> dict[int, set[str]]:
-    """The names of the gradients that are not computed, by the number of the block."""
+    """Collect the names of the gradients that are not computed, by block index."""
     return {
         block.idx: {v.grad_name for v in block.vars.values() if v.stop_gradient}
         for block in program.blocks
@@ -67,11 +67,11 @@ def _find_op_path_(
     no_grad_set: set[str] | None,
     is_while: bool = False,
 ) -> list[Operator]:
-    """The operators of a block through which the targets depend on the inputs, in their order.
+    """Find the operators of a block through which the targets depend on the inputs, in order.
 
-    Without inputs these are all that the targets need. Names in `no_grad_set` end the path, and
-    where there are inputs, the values that the path reads from elsewhere are added to it. With
-    `is_while` the targets may need what is written later, in the turn before.
+    Without inputs, find all operators that the targets need. Names in `no_grad_set` end the path;
+    with inputs, it gains the values that the path reads from elsewhere. With `is_while` the targets
+    may need values that are written later, in the previous iteration.
     """
     blocked = set[str]() if no_grad_set is None else no_grad_set
     after = [True] * len(block.ops)
@@ -103,7 +103,7 @@ def _find_no_grad_vars(
     targets: Sequence[Variable],
     no_grad_set: set[str],
 ) -> set[str]:
-    """The variables that operators of a path write and that no target needs."""
+    """Find the variables that operators of a path write and that no target needs."""
     needed = {variable.name for variable in targets}
     unused: set[str] = set()
     for op in reversed(op_path):
@@ -119,8 +119,9 @@ def gradients_with_optimizer(
 ) -> tuple[list[Operator], list[tuple[Variable, Variable]]]:
     """Append the gradients of a program's outputs, and the updates of an optimizer.
 
-    The outputs are by default what operators of the program write and none reads, the inputs what
-    they read and none writes. Returns the operators of the updates and the (input, gradient) pairs.
+    By default, the outputs are the variables that operators write and none reads, and the inputs
+    those variables that operators read and none writes. Returns the update operators and the
+    (input, gradient) pairs.
     """
     block = program.global_block()
     read = dict.fromkeys(name for op in block.ops for name in op.input_arg_names)
@@ -138,7 +139,10 @@ def gradients_with_optimizer(
 
 
 def _infer_var_data_type_shape_(grad_var_name: str, block: Block) -> None:
-    """Give a gradient the shape and dtype of its variable; float32, with a warning, without one."""
+    """Copy the shape and dtype of a variable to its gradient.
+
+    Without the variable, warn and set the dtype to float32.
+    """
     gradient, source = block.var(grad_var_name), block.find_var(_strip_grad_suffix_(grad_var_name))
     if source is not None:
         gradient.shape, gradient.dtype = source.shape, source.dtype

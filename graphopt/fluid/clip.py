@@ -18,7 +18,7 @@ Chooser = Callable[[Parameter], bool] | None
 
 
 class _Chosen(GradientClipBase):
-    """A clip that `need_clip(parameter)` may leave parameters out of."""
+    """A clip from which `need_clip(parameter)` may exclude parameters."""
 
     _need_clip: Chooser = None
 
@@ -34,7 +34,7 @@ class _Chosen(GradientClipBase):
 
 
 class GradientClipByValue(_Chosen, ClipGradByValue):
-    """Each element limited to [min, max] (Paddle page: fluid.clip.GradientClipByValue)."""
+    """A clip of each element to [min, max] (Paddle page: fluid.clip.GradientClipByValue)."""
 
     def __init__(self, max: float, min: float | None = None, need_clip: Chooser = None) -> None:
         super().__init__(max, min)
@@ -42,7 +42,7 @@ class GradientClipByValue(_Chosen, ClipGradByValue):
 
 
 class GradientClipByNorm(_Chosen, ClipGradByNorm):
-    """Each gradient scaled down to a norm of `clip_norm` (fluid.clip.GradientClipByNorm)."""
+    """A clip of each gradient to a norm of `clip_norm` (fluid.clip.GradientClipByNorm)."""
 
     def __init__(self, clip_norm: float, need_clip: Chooser = None) -> None:
         super().__init__(clip_norm)
@@ -50,9 +50,9 @@ class GradientClipByNorm(_Chosen, ClipGradByNorm):
 
 
 class GradientClipByGlobalNorm(_Chosen, ClipGradByGlobalNorm):
-    """All gradients scaled by one number (Paddle page: fluid.clip.GradientClipByGlobalNorm).
+    """A clip that scales all gradients by one number (fluid.clip.GradientClipByGlobalNorm).
 
-    As in 1.8 the clipped gradients have names of their own; `<parameter>@GRAD` is not clipped.
+    As in 1.8 the clipped gradients have their own names; `<parameter>@GRAD` is not clipped.
     """
 
     in_place = False
@@ -76,9 +76,9 @@ def set_gradient_clip(
 ) -> None:
     """Clip the gradients of parameters in every later `minimize` (fluid.clip.set_gradient_clip).
 
-    `param_list` has parameters or their names, all of `program` unless given. As in 1.8 nothing is
-    clipped if one of the parameters that are minimised has no clip, the last one's clip holds for
-    all, `need_clip` has no effect, and the optimizer's `grad_clip` comes before this.
+    `param_list` has parameters or their names, by default all parameters of `program`. As in 1.8
+    nothing is clipped if one of the minimized parameters has no clip, the last parameter's clip
+    holds for all, `need_clip` has no effect, and the optimizer's `grad_clip` takes precedence.
     """
     given: object = clip
     if not isinstance(given, GradientClipBase):
@@ -101,7 +101,7 @@ def set_gradient_clip(
 
 
 def append_gradient_clip_ops(param_grads: list[Pair]) -> list[Pair]:
-    """The pairs with gradients clipped as `set_gradient_clip` noted, as they are without it."""
+    """Clip gradients as `set_gradient_clip` noted; without a clip, return the pairs unchanged."""
     clip = noted_clip(param_grads)
     return param_grads if clip is None else clip(param_grads)
 

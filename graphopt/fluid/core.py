@@ -132,7 +132,7 @@ DenseTensorArray = LoDTensorArray
 
 
 class op_proto_and_checker_maker:
-    """The roles of operators, and the attributes that say them."""
+    """The roles of operators, and the names of attributes that hold them."""
 
     class OpRole:
         """The bits of the attribute `op_role`."""
@@ -145,22 +145,22 @@ class op_proto_and_checker_maker:
 
     @staticmethod
     def kOpDeviceAttrName() -> str:
-        """The attribute that says where an operator was to run."""
+        """Return the name of the attribute with an operator's requested device."""
         return "op_device"
 
     @staticmethod
     def kOpRoleAttrName() -> str:
-        """The attribute that holds the role."""
+        """Return the name of the attribute with an operator's role."""
         return "op_role"
 
     @staticmethod
     def kOpRoleVarAttrName() -> str:
-        """The attribute that holds a parameter and its gradient."""
+        """Return the name of the attribute with a parameter and its gradient."""
         return "op_role_var"
 
 
 class _Globals(MutableMapping[str, Any]):
-    """All flags by name; reads and writes are those of `get_flags` and `set_flags`."""
+    """All flags by name, read by `get_flags` and written by `set_flags`."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in _flag_names():
@@ -193,7 +193,7 @@ def _flag_names() -> list[str]:
 
 
 def globals() -> MutableMapping[str, Any]:  # Paddle's name
-    """The flags as a dict (core.globals)."""
+    """Return the flags as a mapping (core.globals)."""
     return _Globals()
 
 
@@ -209,46 +209,49 @@ def _set_eager_deletion_mode(threshold: float, fraction: float, fast: bool) -> N
 
 
 def save_op_compatible_info(program_desc: Any) -> None:
-    """Do nothing: a saved program says by itself which versions of operators it needs."""
+    """Do nothing: a saved program itself records the operator versions that it needs."""
 
 
 def is_float16_supported(place: Place) -> bool:
-    """True for a GPU: Paddle computes float16 on no CPU. graphopt itself does on every device."""
+    """Return whether the place is a GPU: Paddle computes float16 on no CPU.
+
+    graphopt itself computes it on every device.
+    """
     return place.platform != "cpu"
 
 
 def is_bfloat16_supported(place: Place) -> bool:
-    """True for a GPU, as `is_float16_supported`."""
+    """Return whether the place is a GPU, as `is_float16_supported` does."""
     return place.platform != "cpu"
 
 
 def supports_bfloat16() -> bool:
-    """False: there are no operators of oneDNN in bfloat16 to choose; XLA computes it on any CPU."""
+    """Return False: oneDNN has no bfloat16 operators to choose; XLA computes it on any CPU."""
     return False
 
 
 def supports_int8() -> bool:
-    """False: there are no kernels of int8 for CPUs."""
+    """Return False: there are no int8 kernels for CPUs."""
     return False
 
 
 def op_support_gpu(op_type: str) -> bool:
-    """True where there is a GPU, for every operator."""
+    """Return whether there is a GPU; every operator supports it."""
     return is_compiled_with_cuda()
 
 
 def is_compiled_with_mkldnn() -> bool:
-    """False: no operator has an attribute that chooses oneDNN; FLAGS_graphopt_kernels does."""
+    """Return False: no attribute of an operator chooses oneDNN; FLAGS_graphopt_kernels does."""
     return False
 
 
 def grad_var_suffix() -> str:
-    """The end of the names of gradients."""
+    """Return the suffix of the names of gradients."""
     return GRAD_SUFFIX
 
 
 def empty_var_name() -> str:
-    """The name that stands for no variable."""
+    """Return the name that stands for no variable."""
     return EMPTY
 
 
@@ -256,26 +259,26 @@ _switches = {"cublas": True, "cudnn": True}
 
 
 def set_cublas_switch(active: bool) -> None:
-    """Say whether float32 products may be in TF32 on GPUs.
+    """Allow or forbid TF32 for float32 products on GPUs.
 
-    XLA has one precision for products and convolutions, so what is off for one is off for both:
-    FLAGS_graphopt_tf32 is on while no switch is off.
+    XLA has one precision for products and convolutions, so a switch that is off forbids TF32 for
+    both: FLAGS_graphopt_tf32 is on while no switch is off.
     """
     _set_switch("cublas", active)
 
 
 def get_cublas_switch() -> bool:
-    """True while `set_cublas_switch` lets products be in TF32."""
+    """Return whether `set_cublas_switch` allows TF32 for products."""
     return _switches["cublas"]
 
 
 def set_cudnn_switch(active: bool) -> None:
-    """As `set_cublas_switch`, for convolutions."""
+    """Allow or forbid TF32 for convolutions; see `set_cublas_switch`."""
     _set_switch("cudnn", active)
 
 
 def get_cudnn_switch() -> bool:
-    """True while `set_cudnn_switch` lets convolutions be in TF32."""
+    """Return whether `set_cudnn_switch` allows TF32 for convolutions."""
     return _switches["cudnn"]
 
 
@@ -285,5 +288,5 @@ def _set_switch(library: str, active: bool) -> None:
 
 
 def get_cuda_device_count() -> int:
-    """The number of GPUs."""
+    """Count the GPUs."""
     return len(cuda_places()) if is_compiled_with_cuda() else 0

@@ -14,7 +14,7 @@ class DatasetBase(SlotDataset):
     """The settings that all data sets share (Paddle page: fluid.dataset.DatasetBase)."""
 
     def set_pipe_command(self, pipe_command: str) -> None:
-        """Let a shell command make the lines of each file; "cat" for files that have them."""
+        """Produce the lines of each file by a shell command; "cat" for files that have them."""
         self._set_pipe_command(pipe_command)
 
     def set_batch_size(self, batch_size: int) -> None:
@@ -22,7 +22,7 @@ class DatasetBase(SlotDataset):
         self._set_batch_size(batch_size)
 
     def set_thread(self, thread_num: int) -> None:
-        """Note a number of threads, which changes nothing: lines come in the order of the files."""
+        """Note a number of threads, which has no effect: lines come in the order of the files."""
         self._set_thread(thread_num)
 
     def set_use_var(self, var_list: Sequence[Variable]) -> None:
@@ -33,13 +33,13 @@ class DatasetBase(SlotDataset):
         self._set_use_var(var_list)
 
     def set_hdfs_config(self, fs_name: str, fs_ugi: str) -> None:
-        """Has no effect: files are local; a name of HDFS in the list of files is refused."""
+        """Do nothing: files are local; a name of HDFS in the list of files is refused."""
 
     def set_download_cmd(self, download_cmd: str) -> None:
-        """Has no effect, as `set_hdfs_config`."""
+        """Do nothing, as `set_hdfs_config`."""
 
     def desc(self) -> str:
-        """The settings as Paddle's text."""
+        """Format the settings as Paddle's text."""
         return self._desc()
 
 
@@ -47,24 +47,24 @@ class InMemoryDataset(InMemory, DatasetBase):
     """A data set that is loaded as a whole (Paddle page: fluid.dataset.InMemoryDataset)."""
 
     def set_parse_ins_id(self, parse_ins_id: bool) -> None:
-        """Skip an identifier at the start of each line (`1 ID`) or not."""
+        """Choose whether to skip an identifier at the start of each line (`1 ID`)."""
         self._before["ins_id"] = parse_ins_id
 
     def set_parse_content(self, parse_content: bool) -> None:
-        """Skip a text at the start of each line (`1 TEXT`) or not."""
+        """Choose whether to skip a text at the start of each line (`1 TEXT`)."""
         self._before["content"] = parse_content
 
     def set_queue_num(self, queue_num: int) -> None:
-        """Has no effect: there is one queue."""
+        """Do nothing: there is one queue."""
 
     def set_fleet_send_batch_size(self, fleet_send_batch_size: int = 1024) -> None:
-        """Has no effect: trainers exchange no lines."""
+        """Do nothing: trainers exchange no lines."""
 
     def set_fea_eval(self, record_candidate_size: int, fea_eval: bool = True) -> None:
-        """Has no effect: `slots_shuffle` uses all lines."""
+        """Do nothing: `slots_shuffle` uses all lines."""
 
     def set_merge_by_lineid(self, merge_size: int = 2) -> None:
-        """Raises UnsupportedError."""
+        """Raise UnsupportedError."""
         raise UnsupportedError(
             "set_merge_by_lineid() is not supported: merge the lines in the pipe command"
         )
@@ -74,16 +74,16 @@ class QueueDataset(DatasetBase):
     """A data set that is read during training (Paddle page: fluid.dataset.QueueDataset)."""
 
     def local_shuffle(self) -> None:
-        """Raises NotImplementedError, as in Paddle."""
+        """Raise NotImplementedError, as in Paddle."""
         raise NotImplementedError(_no_shuffle("QueueDataset", "local"))
 
     def global_shuffle(self, fleet: Any = None) -> None:
-        """Raises NotImplementedError, as in Paddle."""
+        """Raise NotImplementedError, as in Paddle."""
         raise NotImplementedError(_no_shuffle("QueueDataset", "global"))
 
 
 class FileInstantDataset(QueueDataset):
-    """As `QueueDataset` (Paddle page: fluid.dataset.FileInstantDataset)."""
+    """A `QueueDataset` under another name (Paddle page: fluid.dataset.FileInstantDataset)."""
 
     feed_name = "MultiSlotFileInstantDataFeed"
 
@@ -95,10 +95,10 @@ def _no_shuffle(kind: str, which: str) -> str:
 
 
 class DatasetFactory:
-    """Makes data sets by their names (Paddle page: fluid.dataset.DatasetFactory)."""
+    """A factory of data sets by name (Paddle page: fluid.dataset.DatasetFactory)."""
 
     def create_dataset(self, datafeed_class: str = "QueueDataset") -> DatasetBase:
-        """A QueueDataset, an InMemoryDataset or a FileInstantDataset; ValueError for others."""
+        """Create a QueueDataset, InMemoryDataset or FileInstantDataset; ValueError for others."""
         kinds = (QueueDataset, InMemoryDataset, FileInstantDataset)
         found = next((kind for kind in kinds if kind.__name__ == datafeed_class), None)
         if found is None:

@@ -12,26 +12,26 @@ _of_thread = threading.local()
 
 
 def _scopes() -> list[Scope]:
-    """The scopes of this thread, the current one last."""
+    """Return the scopes of this thread, the current one last."""
     if not hasattr(_of_thread, "scopes"):
         _of_thread.scopes = [Scope()]
     return _of_thread.scopes
 
 
 def get_cur_scope() -> Scope:
-    """The current scope of this thread; it is not the scope that executors use by default."""
+    """Return this thread's current scope; executors use another scope by default."""
     return _scopes()[-1]
 
 
 def enter_local_scope() -> None:
-    """Make a new scope inside the current one the current one."""
+    """Enter a new scope inside the current one."""
     _scopes().append(get_cur_scope().new_scope())
 
 
 def leave_local_scope() -> None:
-    """Make the scope around the current one the current one, and forget those inside of it.
+    """Leave the current scope for its parent, and drop the scopes inside the parent.
 
-    Raises RuntimeError where no scope was entered.
+    Raises RuntimeError if no scope was entered.
     """
     if len(_scopes()) == 1:
         raise RuntimeError("leave_local_scope(): call enter_local_scope() before")
@@ -40,17 +40,17 @@ def leave_local_scope() -> None:
 
 
 def var(name: str) -> Slot:
-    """The variable of the current scope, made if it lacks one."""
+    """Find the variable of this name in the current scope, or create it."""
     return get_cur_scope().var(name)
 
 
 def find_var(name: str) -> Slot | None:
-    """The variable of the current scope or one around it; None when there is none."""
+    """Find a variable in the current scope or a scope around it; None if there is none."""
     return get_cur_scope().find_var(name)
 
 
 def scoped_function(func: Callable[[], object]) -> None:
-    """Call a function inside a local scope of its own."""
+    """Call a function inside a new local scope."""
     enter_local_scope()
     try:
         func()

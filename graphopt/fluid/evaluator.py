@@ -25,7 +25,7 @@ def _copy(program: Program, variable: Variable) -> Variable:
 
 
 class Evaluator:
-    """Base of the evaluators: `states` are over all batches, `metrics` those of the last one."""
+    """Base of the evaluators: `states` cover all batches, `metrics` the last one."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.states: list[Variable] = []
@@ -43,7 +43,7 @@ class Evaluator:
         executor.run(program)
 
     def _add(self, suffix: str, value: Variable) -> Variable:
-        """A state to which each run adds the value."""
+        """Create a state to which each run adds the value."""
         name = f"{unique_name.generate(self.helper.name)}_{suffix}"
         state = self.helper.create_variable(name, [1], value.dtype, persistable=True)
         layers.sums([state, value], out=state)
@@ -51,7 +51,7 @@ class Evaluator:
         return state
 
     def _values(self, executor: Any, eval_program: Program | None) -> list[Any]:
-        """The values of the states."""
+        """Fetch the values of the states."""
         program = eval_program or Program()
         fetched = executor.run(program, fetch_list=[_copy(program, s) for s in self.states])
         return [np.asarray(value).item() for value in fetched]
@@ -78,7 +78,7 @@ class ChunkEvaluator(Evaluator):
         self.metrics.extend(scores)
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> tuple[Any, ...]:
-        """Precision, recall and F1 of all batches, as arrays of shape [1]."""
+        """Compute precision, recall and F1 of all batches, as arrays of shape [1]."""
         scores = chunk_scores(*self._values(executor, eval_program))
         return tuple(np.array([score], "float32") for score in scores)
 
@@ -100,7 +100,7 @@ class EditDistance(Evaluator):
         self.metrics.extend([total, wrong])
 
     def eval(self, executor: Any, eval_program: Program | None = None) -> tuple[Any, ...]:
-        """The mean distance, and the share of sequences with any, as arrays of shape [1]."""
+        """Compute the mean distance, and the share of nonzero ones, as arrays of shape [1]."""
         total, count, wrong = self._values(executor, eval_program)
         return np.array([total / count], "float32"), np.array([wrong / count], "float32")
 

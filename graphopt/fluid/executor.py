@@ -1,4 +1,4 @@
-"""Executor of 1.8 and what handles its values (paddle.fluid.executor)."""
+"""The executor of 1.8, and functions on its values (paddle.fluid.executor)."""
 
 from graphopt.frontend.calls import publish
 from graphopt.frontend.lod_executor import Executor as Executor

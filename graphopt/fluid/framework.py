@@ -45,18 +45,18 @@ CONTROL_DEP_VAR_PREFIX = "^DEPENDENCY"
 
 
 def _current_expected_place() -> Place:
-    """The place of an executor that is given none."""
+    """Return the default place of executors."""
     return default_place()
 
 
 def _dygraph_tracer() -> None:
-    """None: nothing records operators outside of programs."""
+    """Return None: nothing records operators outside of programs."""
     return
 
 
 @contextmanager
 def _dygraph_guard(tracer: Any) -> Iterator[None]:
-    """Static mode inside a `with` block, for the tracer None; UnsupportedError for another."""
+    """Enter static mode for a `with` block if the tracer is None; else raise UnsupportedError."""
     if tracer is not None:
         raise UnsupportedError("graphopt has no dynamic mode, and no tracer for it")
     with static_mode():
@@ -64,7 +64,7 @@ def _dygraph_guard(tracer: Any) -> Iterator[None]:
 
 
 def static_only(func: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which raises UnsupportedError in dynamic mode."""
+    """Wrap a function to raise UnsupportedError in dynamic mode."""
 
     @wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -75,12 +75,12 @@ def static_only(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def use_pir_api() -> bool:
-    """False, as `in_pir_mode`."""
+    """Return False, as `in_pir_mode` does."""
     return False
 
 
 def in_dygraph_mode() -> bool:
-    """False: programs are always static (fluid.in_dygraph_mode)."""
+    """Return False: programs are always static (fluid.in_dygraph_mode)."""
     return False
 
 
@@ -90,7 +90,7 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 
 
 def convert_np_dtype_to_dtype_(np_dtype: Any) -> DType:
-    """The element type of a name or a NumPy type; TypeError when there is none."""
+    """Return the element type for a name or a NumPy type; TypeError if there is none."""
     return as_dtype(np_dtype)
 
 
@@ -98,17 +98,17 @@ convert_np_dtype_to_proto_type = convert_np_dtype_to_dtype_
 
 
 def dtype_is_floating(dtype: Any) -> bool:
-    """True for float16, float32 and float64."""
+    """Return whether a dtype is float16, float32 or float64."""
     return as_dtype(dtype) in ("float16", "float32", "float64")
 
 
 def grad_var_name(var_name: str) -> str:
-    """The name of a variable's gradient."""
+    """Return the name of a variable's gradient."""
     return var_name + GRAD_SUFFIX
 
 
 def _get_var(name: str, program: Program | None = None) -> Variable:
-    """A variable of the global block of a program, the default one unless given."""
+    """Find a variable in the global block of a program, by default the main program."""
     return (program or default_main_program()).global_block().var(name)
 
 

@@ -26,7 +26,7 @@ class AnalysisConfig(Config):
 
 
 class NativeConfig:
-    """A config of which only the model and the device are set, as attributes.
+    """A config with attributes for the model and the device only.
 
     The model is the folder `model_dir`, or the files `prog_file` and `param_file`; `device` is the
     number of the GPU if `use_gpu`, and `fraction_of_gpu_memory` has no effect.
@@ -39,7 +39,7 @@ class NativeConfig:
         self.fraction_of_gpu_memory = 0.0
 
     def config(self) -> AnalysisConfig:
-        """The same settings as an AnalysisConfig."""
+        """Convert the settings to an AnalysisConfig."""
         files = (self.prog_file, self.param_file) if self.prog_file else (self.model_dir,)
         made = AnalysisConfig(*files)
         if self.use_gpu:
@@ -48,7 +48,7 @@ class NativeConfig:
 
 
 class PaddleTensor:
-    """An array with a name, as `PaddlePredictor.run` takes and returns them."""
+    """An array with a name, the operand and the result of `PaddlePredictor.run`."""
 
     def __init__(self, data: Any = None, name: str = "") -> None:
         self.name = name
@@ -74,7 +74,7 @@ class PaddleTensor:
         self.data.array = self.data.array.astype(dtype.name.lower())
 
     def as_ndarray(self) -> np.ndarray[Any, Any]:
-        """The array."""
+        """Return the array."""
         return self.data.array
 
 
@@ -89,15 +89,15 @@ class PaddleBuf:
         self.array = np.array(data)
 
     def empty(self) -> bool:
-        """True if there are no elements."""
+        """Return whether there are no elements."""
         return self.array.size == 0
 
     def length(self) -> int:
-        """The size of the elements in bytes."""
+        """Return the size of the elements in bytes."""
         return self.array.nbytes
 
     def tolist(self, dtype: str = "") -> list[Any]:
-        """The elements in one list, of this dtype (float32, int32 or int64) if it is given."""
+        """Return the elements in one list, cast to `dtype` (float32, int32 or int64) if set."""
         flat = self.array.reshape(-1)
         return (flat.astype(dtype) if dtype else flat).tolist()
 
@@ -131,14 +131,14 @@ class PaddlePredictor(Predictor):
         return super().run()
 
     def get_input_tensor(self, name: str) -> ZeroCopyTensor:
-        """As `get_input_handle`."""
+        """Return the input's handle, as `get_input_handle` does."""
         return self.get_input_handle(name)
 
     def get_output_tensor(self, name: str) -> ZeroCopyTensor:
-        """As `get_output_handle`."""
+        """Return the output's handle, as `get_output_handle` does."""
         return self.get_output_handle(name)
 
 
 def create_paddle_predictor(config: AnalysisConfig | NativeConfig) -> PaddlePredictor:
-    """The predictor of a config (fluid.core.create_paddle_predictor)."""
+    """Create the predictor of a config (fluid.core.create_paddle_predictor)."""
     return PaddlePredictor(config.config() if isinstance(config, NativeConfig) else config)

@@ -23,7 +23,7 @@ class _InFloat32(Initializer):
     """An initializer that fills float16 in float32 and casts it, as Paddle 1 does."""
 
     def __call__(self, param: Variable, block: Block | None = None) -> Operator:
-        """Append the operators that write the initial value; the first of them is returned."""
+        """Append the operators that write the initial value; return the first of them."""
         arguments.variable(param, "param", type(self).__name__)
         target = block or default_startup_program().global_block()
         if param.dtype != "float16":
@@ -55,7 +55,7 @@ class NumpyArrayInitializer(_InFloat32, Assign):
 
 
 class _Random(_InFloat32):
-    """A distribution with a seed of its own; 0 takes the program's."""
+    """A distribution with its own seed; 0 uses the program's seed."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = int(seed)
@@ -139,7 +139,7 @@ class XavierInitializer(_Random):
 class MSRAInitializer(XavierInitializer):
     """Variance gain² / fan_in, uniform or normal (Paddle page: fluid.initializer.MSRAInitializer).
 
-    The gain is that of `nonlinearity`, as later releases have it.
+    The gain follows from `nonlinearity`, as in later releases.
     """
 
     def __init__(

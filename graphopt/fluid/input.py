@@ -1,4 +1,4 @@
-"""`embedding` and `one_hot` for numbers without a trailing 1 (paddle.fluid.input)."""
+"""`embedding` and `one_hot` for indices without a trailing axis of 1 (paddle.fluid.input)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphopt.static.nn.common import embedding as embedding
 
 
 def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
-    """Ones at the numbers of the input, in a new last axis of `depth` (fluid.one_hot)."""
+    """Encode indices as one-hot vectors, along a new last axis of `depth` (fluid.one_hot)."""
     attrs = {
         "depth": arguments.integer(depth, "depth", "one_hot"),
         "allow_out_of_range": arguments.flag(allow_out_of_range, "allow_out_of_range", "one_hot"),

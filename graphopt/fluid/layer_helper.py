@@ -17,9 +17,9 @@ from graphopt.static.nn.weights import weight
 
 
 class LayerHelper:
-    """Names, variables, parameters and operators of one call of a layer.
+    """Names, variables, parameters and operators of one layer call.
 
-    The keyword arguments are those of the layer, usually its `locals()`; `input`, `param_attr`,
+    The keyword arguments come from the layer, usually from its `locals()`; `input`, `param_attr`,
     `bias_attr`, `act` and `name` are read from them.
     """
 
@@ -39,12 +39,12 @@ class LayerHelper:
 
     @property
     def main_program(self) -> Program:
-        """The program that operators go to."""
+        """The program that gets the operators."""
         return self._layer.main_program
 
     @property
     def startup_program(self) -> Program:
-        """The program that initialises parameters."""
+        """The program that initializes parameters."""
         return self._layer.startup_program
 
     def append_op(
@@ -55,36 +55,36 @@ class LayerHelper:
         attrs: Any = None,
         stop_gradient: bool = False,
     ) -> Operator:
-        """Append an operator to the current block, and give its outputs their types.
+        """Append an operator to the current block, and infer the types of its outputs.
 
-        One on sequences becomes the layer of its name, which knows their lengths.
+        A sequence operator becomes the layer of its name, which knows the lengths.
         """
         merged = {**current_op_attrs(), **(attrs or {})}
         block = self._layer.main_program.current_block()
         return block.append_op(type, inputs, outputs, merged, stop_gradient)
 
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
-        """The argument of this name as a list of Variables."""
+        """Return the argument of this name as a list of Variables."""
         given = self.kwargs.get(input_param_name, [])
         items = given if isinstance(given, (list, tuple)) else [given]
         return [self.to_variable(item) for item in items]
 
     def input(self, input_param_name: str = "input") -> Variable:
-        """The argument of this name, which must be one Variable."""
+        """Return the argument of this name, which must be one Variable."""
         found = self.multiple_input(input_param_name)
         if len(found) != 1:
             raise ValueError(f"{self.layer_type}() takes one '{input_param_name}'")
         return found[0]
 
     def input_dtype(self, input_param_name: str = "input") -> DType | None:
-        """The dtype of the inputs; ValueError when they have several, None without inputs."""
+        """Return the dtype of the inputs; ValueError if they differ, None without inputs."""
         dtypes = [x.dtype for x in self.multiple_input(input_param_name)]
         if len(set(dtypes)) > 1:
             raise ValueError(f"{self.layer_type}(): inputs of the dtypes {', '.join(dtypes)}")
         return dtypes[0] if dtypes else None
 
     def to_variable(self, value: Any, name: str | None = None) -> Variable:
-        """`value`, which must be a Variable."""
+        """Check that `value` is a Variable, and return it."""
         return arguments.variable(value, "value", self.layer_type)
 
     @property
@@ -98,7 +98,7 @@ class LayerHelper:
         return ParamAttr._to_attr(self.kwargs.get("bias_attr"))
 
     def multiple_param_attr(self, length: int) -> list[Any]:
-        """`param_attr` for each of several inputs: as many as there are, or one for all."""
+        """Return `param_attr` for each of several inputs: one each, or one for all."""
         attrs = self.param_attr if isinstance(self.param_attr, list) else [self.param_attr]
         if len(attrs) not in (1, length):
             raise ValueError(
@@ -109,7 +109,7 @@ class LayerHelper:
     def iter_inputs_and_params(
         self, input_param_name: str = "input"
     ) -> Iterator[tuple[Variable, Any]]:
-        """Each input with its `param_attr`."""
+        """Iterate over the inputs, each with its `param_attr`."""
         inputs = self.multiple_input(input_param_name)
         yield from zip(inputs, self.multiple_param_attr(len(inputs)), strict=True)
 
@@ -123,9 +123,10 @@ class LayerHelper:
         stop_gradient: bool = False,
         type: Any = None,
     ) -> Variable | None:
-        """A parameter `<name>.w_<number>` or `<name>.b_<number>`; None for an attr of False.
+        """Create a parameter `<name>.w_<number>` or `<name>.b_<number>`; None if `attr` is False.
 
-        TypeError for integers without an initializer. `type` has no effect: parameters are dense.
+        Raises TypeError for integers without an initializer. `type` has no effect: parameters are
+        dense.
         """
         own = as_param_attr(attr)
         if own is None:
@@ -142,7 +143,7 @@ class LayerHelper:
         return made
 
     def get_parameter(self, name: str) -> Parameter:
-        """The parameter of this name; ValueError when there is none."""
+        """Find the parameter of this name; raise ValueError if there is none."""
         found = self.main_program.global_block().var(name)
         if not isinstance(found, Parameter):
             raise ValueError(f"'{name}' is no parameter")
@@ -151,7 +152,7 @@ class LayerHelper:
     def create_variable_for_type_inference(
         self, dtype: Any, stop_gradient: bool = False, shape: Any = None
     ) -> Variable:
-        """A new variable of the current block, whose shape the operator that writes it decides."""
+        """Create a variable in the current block; the operator that writes it sets its shape."""
         made = self._layer.temporary(stop_gradient=stop_gradient)
         if dtype is not None:
             made.dtype = dtype
@@ -162,27 +163,27 @@ class LayerHelper:
     create_tmp_variable = create_variable_for_type_inference
 
     def create_variable(self, *args: Any, **kwargs: Any) -> Variable:
-        """A new variable of the current block (see `Block.create_var`)."""
+        """Create a variable in the current block (see `Block.create_var`)."""
         return self.main_program.current_block().create_var(*args, **kwargs)
 
     def create_global_variable(
         self, persistable: bool = False, *args: Any, **kwargs: Any
     ) -> Variable:
-        """A new variable of the global block, which nothing initialises."""
+        """Create a variable in the global block, without an initializer."""
         block = self.main_program.global_block()
         return block.create_var(*args, persistable=persistable, **kwargs)
 
     def create_or_get_global_variable(
         self, name: str, *args: Any, **kwargs: Any
     ) -> tuple[Variable, bool]:
-        """The variable of this name of the global block, and True if it is new."""
+        """Return the global block's variable of this name, and True if it is new."""
         block = self.main_program.global_block()
         if block.has_var(name):
             return block.var(name), False
         return self.create_global_variable(*args, name=name, **kwargs), True
 
     def set_variable_initializer(self, var: Variable, initializer: Any) -> None:
-        """Let the startup program initialise a persistable variable."""
+        """Let the startup program initialize a persistable variable."""
         block = self.startup_program.global_block()
         twin = block.create_var(var.name, var.shape, var.dtype, persistable=True)
         initializer(twin, block)
@@ -190,9 +191,9 @@ class LayerHelper:
     def append_bias_op(
         self, input_var: Variable, dim_start: int = 1, dim_end: int | None = None
     ) -> Variable:
-        """input_var + a new bias with its dimensions from dim_start to dim_end.
+        """Add a new bias with the dimensions of `input_var` from `dim_start` to `dim_end`.
 
-        input_var itself when `bias_attr` is False.
+        Returns `input_var` unchanged if `bias_attr` is False.
         """
         size = list(input_var.shape[dim_start:dim_end])
         bias = self.create_parameter(self.bias_attr, size, input_var.dtype, is_bias=True)
@@ -202,11 +203,11 @@ class LayerHelper:
         return self._layer.emit("elementwise_add", inputs, {"axis": dim_start})
 
     def append_activation(self, input_var: Variable) -> Variable:
-        """input_var through the activation that the argument `act` names, if any."""
+        """Apply the activation that the argument `act` names, if any."""
         return self._layer.append_activation(input_var, self.kwargs.get("act"))
 
     def is_instance(self, param_name: str, cls: Any) -> None:
-        """TypeError unless the argument of this name is one of the class."""
+        """Raise TypeError unless the argument of this name is an instance of the class."""
         found = self.kwargs.get(param_name)
         if not isinstance(found, cls):
             raise TypeError(

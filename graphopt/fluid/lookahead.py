@@ -22,13 +22,13 @@ from graphopt.tensor.blocks import Switch
 
 
 class LookaheadOptimizer:
-    """Every k steps, slow += alpha * (fast - slow) and fast = slow (Zhang and others, 2019).
+    """An optimizer that every k steps sets slow += alpha * (fast - slow) and fast = slow.
 
-    The inner optimizer updates the parameters; the slow weights are `<parameter>@SLOW`, and a
-    branch of the program moves them. The fast weight of a parameter with a master weight is that.
-    Raises AssertionError unless alpha is in [0, 1] and k a positive integer, TypeError around
-    another one, which would have the same variables. Paddle page:
-    fluid.optimizer.LookaheadOptimizer.
+    Source: Zhang and others, 2019. The inner optimizer updates the parameters; the slow weights are
+    `<parameter>@SLOW`, and a branch of the program moves them. If a parameter has a master weight,
+    that is its fast weight. Raises AssertionError unless alpha is in [0, 1] and k a positive
+    integer, TypeError around another LookaheadOptimizer, which would have the same variables.
+    Paddle page: fluid.optimizer.LookaheadOptimizer.
     """
 
     def __init__(self, inner_optimizer: Optimizer, alpha: float = 0.5, k: int = 5) -> None:
@@ -53,7 +53,7 @@ class LookaheadOptimizer:
         return self.inner_optimizer
 
     def minimize(self, loss: Variable, startup_program: Program | None = None) -> Any:
-        """As the inner optimizer's, with the operators of the slow weights after it."""
+        """Minimize by the inner optimizer, then append the operators of the slow weights."""
         made = self.inner_optimizer.minimize(loss, startup_program=startup_program)
         program = loss.block.program
         with program_guard(program, startup_program), program.role(OpRole.OPTIMIZE):

@@ -1,4 +1,4 @@
-"""Numbers over many batches, gathered from what runs fetch (paddle.fluid.metrics)."""
+"""Metrics over many batches, computed from fetched values (paddle.fluid.metrics)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def is_number(value: Any) -> bool:
-    """True for an int, a float, or an array of shape [1]."""
+    """Return whether a value is an int, a float, or an array of shape [1]."""
     single = isinstance(value, np.ndarray) and value.shape == (1,)
     return single or isinstance(value, (int, float)) or type(value) is np.int64
 
@@ -29,12 +29,12 @@ def _check(good: bool, name: str, wanted: str) -> None:
 
 
 def check_number(value: Any, name: str) -> None:
-    """ValueError unless the value is a number."""
+    """Raise ValueError unless the value is a number."""
     _check(is_number(value), name, "a number(int, float).")
 
 
 def check_number_or_array(value: Any, name: str) -> None:
-    """ValueError unless the value is a number or an array."""
+    """Raise ValueError unless the value is a number or an array."""
     good = is_number(value) or isinstance(value, np.ndarray)
     _check(good, name, "a number(int, float) or a numpy ndarray.")
 
@@ -56,7 +56,7 @@ class MetricBase:
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def reset(self) -> None:
-        """Set numbers and arrays of the state to zero, and anything else to None."""
+        """Set numbers and arrays of the state to zero, and other values to None."""
         for name, value in self._states().items():
             if isinstance(value, int):
                 setattr(self, name, 0)
@@ -68,15 +68,15 @@ class MetricBase:
                 setattr(self, name, None)
 
     def get_config(self) -> dict[str, Any]:
-        """The name and a copy of the state."""
+        """Return the name and a copy of the state."""
         return {"name": self._name, "states": copy.deepcopy(self._states())}
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Take a batch in; for derived classes."""
+        """Add a batch; derived classes implement it."""
         raise NotImplementedError("Should not use it directly, please extend it.")
 
     def eval(self) -> Any:
-        """The metric over all batches; for derived classes."""
+        """Compute the metric over all batches; derived classes implement it."""
         raise NotImplementedError("Should not use it directly, please extend it.")
 
 
@@ -88,24 +88,24 @@ class CompositeMetric(MetricBase):
         self._metrics: list[MetricBase] = []
 
     def add_metric(self, metric: MetricBase) -> None:
-        """Add a metric; ValueError for anything else."""
+        """Add a metric; raise ValueError for an object that is none."""
         given: object = metric
         if not isinstance(given, MetricBase):
             raise ValueError("SubMetric should be inherit from MetricBase.")
         self._metrics.append(given)
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Take a batch into every metric."""
+        """Add a batch to every metric."""
         for metric in self._metrics:
             metric.update(preds, labels)
 
     def eval(self) -> list[Any]:
-        """The value of every metric, in the order in which they were added."""
+        """Compute every metric, in the order in which they were added."""
         return [metric.eval() for metric in self._metrics]
 
 
 def _predictions(preds: Any, labels: Any) -> tuple[Array, Array]:
-    """Rounded predictions, one for each label, and the labels."""
+    """Return the rounded predictions, one for each label, and the labels."""
     _check_array(preds, "preds")
     _check_array(labels, "labels")
     count = len(labels)
@@ -113,7 +113,7 @@ def _predictions(preds: Any, labels: Any) -> tuple[Array, Array]:
 
 
 class Precision(MetricBase):
-    """The share of true ones among the rows that are predicted as 1 (fluid.metrics.Precision)."""
+    """The share of true ones among the rows predicted as 1 (fluid.metrics.Precision)."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -121,19 +121,19 @@ class Precision(MetricBase):
         self.fp = 0
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Take a batch in: probabilities of 1, and labels of 0 and 1."""
+        """Add a batch of probabilities of 1, and labels of 0 and 1."""
         found, wanted = _predictions(preds, labels)
         self.tp += int(((found == 1) & (wanted == 1)).sum())
         self.fp += int(((found == 1) & (wanted != 1)).sum())
 
     def eval(self) -> float:
-        """The precision so far; 0 when nothing is predicted as 1."""
+        """Compute the precision so far; 0 when no row is predicted as 1."""
         count = self.tp + self.fp
         return self.tp / count if count else 0.0
 
 
 class Recall(MetricBase):
-    """The share of rows labelled 1 that are predicted as 1 (fluid.metrics.Recall)."""
+    """The share of rows labeled 1 that are predicted as 1 (fluid.metrics.Recall)."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -141,19 +141,19 @@ class Recall(MetricBase):
         self.fn = 0
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Take a batch in: probabilities of 1, and labels of 0 and 1."""
+        """Add a batch of probabilities of 1, and labels of 0 and 1."""
         found, wanted = _predictions(preds, labels)
         self.tp += int(((wanted == 1) & (found == 1)).sum())
         self.fn += int(((wanted == 1) & (found != 1)).sum())
 
     def eval(self) -> float:
-        """The recall so far; 0 when nothing is labelled 1."""
+        """Compute the recall so far; 0 when no row is labeled 1."""
         count = self.tp + self.fn
         return self.tp / count if count else 0.0
 
 
 class Accuracy(MetricBase):
-    """The weighted mean of what `layers.accuracy` gives (fluid.metrics.Accuracy)."""
+    """The weighted mean of the results of `layers.accuracy` (fluid.metrics.Accuracy)."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -161,7 +161,7 @@ class Accuracy(MetricBase):
         self.weight: Any = 0.0
 
     def update(self, value: Any, weight: Any) -> None:
-        """Take the value of a batch in; `weight` is usually its size."""
+        """Add the value of a batch; `weight` is usually its size."""
         check_number_or_array(value, "value")
         check_number(weight, "weight")
         if weight < 0:
@@ -170,7 +170,7 @@ class Accuracy(MetricBase):
         self.weight += weight
 
     def eval(self) -> Any:
-        """The mean so far; ValueError when there is nothing yet."""
+        """Compute the mean so far; raise ValueError without data."""
         if self.weight == 0:
             raise ValueError(
                 "There is no data in Accuracy Metrics. Please check layers.accuracy output has "
@@ -180,7 +180,7 @@ class Accuracy(MetricBase):
 
 
 class ChunkEvaluator(MetricBase):
-    """Precision, recall and F1 of what `layers.chunk_eval` counts (fluid.metrics.ChunkEvaluator)"""
+    """Precision, recall and F1 of the counts of `layers.chunk_eval` (metrics.ChunkEvaluator)."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
@@ -189,7 +189,7 @@ class ChunkEvaluator(MetricBase):
         self.num_correct_chunks: Any = 0
 
     def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:
-        """Take the counts of a batch in."""
+        """Add the counts of a batch."""
         check_number_or_array(num_infer_chunks, "num_infer_chunks")
         check_number_or_array(num_label_chunks, "num_label_chunks")
         check_number_or_array(num_correct_chunks, "num_correct_chunks")
@@ -198,12 +198,12 @@ class ChunkEvaluator(MetricBase):
         self.num_correct_chunks += num_correct_chunks
 
     def eval(self) -> tuple[Any, Any, Any]:
-        """Precision, recall and F1 so far; 0 where there are no chunks."""
+        """Compute precision, recall and F1 so far; 0 where there are no chunks."""
         return chunk_scores(self.num_infer_chunks, self.num_label_chunks, self.num_correct_chunks)
 
 
 def chunk_scores(inferred: Any, labelled: Any, correct: Any) -> tuple[Any, Any, Any]:
-    """Precision, recall and F1 of numbers of chunks."""
+    """Compute precision, recall and F1 from numbers of chunks."""
     right = np.asarray(correct, "float64").item()
     precision = right / inferred if inferred else 0
     recall = right / labelled if labelled else 0
@@ -211,7 +211,7 @@ def chunk_scores(inferred: Any, labelled: Any, correct: Any) -> tuple[Any, Any, 
 
 
 class EditDistance(MetricBase):
-    """The mean of what `layers.edit_distance` gives (fluid.metrics.EditDistance)."""
+    """The mean of the results of `layers.edit_distance` (fluid.metrics.EditDistance)."""
 
     def __init__(self, name: str | None) -> None:
         super().__init__(name)
@@ -220,7 +220,7 @@ class EditDistance(MetricBase):
         self.instance_error: Any = 0
 
     def update(self, distances: Any, seq_num: Any) -> None:
-        """Take the distances of a batch of `seq_num` sequences in."""
+        """Add the distances of a batch of `seq_num` sequences."""
         _check_array(distances, "distances")
         check_number(seq_num, "seq_num")
         self.seq_num += seq_num
@@ -228,7 +228,7 @@ class EditDistance(MetricBase):
         self.total_distance += float(np.sum(distances))
 
     def eval(self) -> tuple[Any, Any]:
-        """The mean distance and the share of sequences with any; ValueError when there are none."""
+        """Compute the mean distance and the share of nonzero ones; ValueError without data."""
         if self.seq_num == 0:
             raise ValueError(
                 "There is no data in EditDistance Metric. Please check layers.edit_distance output "
@@ -240,7 +240,7 @@ class EditDistance(MetricBase):
 class Auc(MetricBase):
     """The area under the ROC curve (Paddle page: fluid.metrics.Auc).
 
-    `reset` leaves its counts as they are, as in 1.8.5.
+    `reset` keeps its counts, as in 1.8.5.
     """
 
     def __init__(self, name: str | None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
@@ -251,7 +251,7 @@ class Auc(MetricBase):
         self._stat_neg = np.zeros(num_thresholds + 1)
 
     def update(self, preds: Any, labels: Any) -> None:
-        """Take a batch in: probabilities [n, 2] of 0 and 1, and labels of 0 and 1."""
+        """Add a batch of probabilities [n, 2] of 0 and 1, and labels of 0 and 1."""
         _check_array(labels, "labels")
         _check_array(preds, "predictions")
         wanted = labels.reshape(len(labels)) != 0
@@ -262,7 +262,7 @@ class Auc(MetricBase):
         np.add.at(self._stat_neg, places[~wanted], 1.0)
 
     def eval(self) -> float:
-        """The area so far; 0 while there is only one class."""
+        """Compute the area so far; 0 while there is only one class."""
         positive = np.cumsum(self._stat_pos[::-1])
         negative = np.cumsum(self._stat_neg[::-1])
         heights = positive + np.append(0.0, positive[:-1])
@@ -274,10 +274,10 @@ class Auc(MetricBase):
 class DetectionMAP:
     """Mean average precision of detected boxes, by batch and over batches.
 
-    It appends its operators to the default main program; the counts of earlier batches are
-    persistable variables of it. The boxes are matched on the host. Arguments are those of
-    `fluid.layers.detection_map`, with the labels' columns as sequences by themselves. Paddle page:
-    fluid.metrics.DetectionMAP.
+    It appends its operators to the default main program, whose persistable variables hold the
+    counts of earlier batches. The boxes are matched on the host. The arguments are the same as for
+    `fluid.layers.detection_map`, with each column of the labels as a separate sequence. Paddle
+    page: fluid.metrics.DetectionMAP.
     """
 
     def __init__(
@@ -313,13 +313,13 @@ class DetectionMAP:
         fill_constant([1], switch.dtype, 1, out=switch)
 
     def get_map_var(self) -> tuple[Variable, Variable]:
-        """The mean average precision of a batch, and of all batches since the last reset."""
+        """Return the mean average precision of a batch, and of all batches since the last reset."""
         return self.cur_map, self.accum_map
 
     def reset(self, executor: Executor, reset_program: Program | None = None) -> None:
         """Forget earlier batches: run a program that sets the switch to 0.
 
-        The operator is appended to `reset_program` where it is given.
+        The operator is appended to `reset_program`, if set.
         """
         program = Program() if reset_program is None else reset_program
         with program_guard(program):

@@ -28,7 +28,7 @@ def simple_img_conv_pool(
     act: str | None = None,
     use_cudnn: bool = True,
 ) -> Variable:
-    """A convolution and a pool (fluid.nets.simple_img_conv_pool)."""
+    """Apply a convolution and a pool (fluid.nets.simple_img_conv_pool)."""
     made = layers.conv2d(
         input,
         num_filters,
@@ -59,7 +59,7 @@ def img_conv_group(
     pool_type: str = "max",
     use_cudnn: bool = True,
 ) -> Variable:
-    """Convolutions, each perhaps with batch normalisation and dropout, and one pool.
+    """Apply convolutions, each perhaps with batch normalization and dropout, and one pool.
 
     An argument that is not a list applies to every convolution. Paddle page:
     fluid.nets.img_conv_group.
@@ -94,7 +94,7 @@ def img_conv_group(
 
 
 def glu(input: Variable, dim: int = -1) -> Variable:
-    """Half of the input times the sigmoid of the other half (fluid.nets.glu)."""
+    """Multiply half of the input by the sigmoid of the other half (fluid.nets.glu)."""
     first, second = layers.split(input, 2, dim)
     return layers.elementwise_mul(first, layers.sigmoid(second))
 
@@ -106,9 +106,9 @@ def scaled_dot_product_attention(
     num_heads: int = 1,
     dropout_rate: float = 0.0,
 ) -> Variable:
-    """Attention over [n, t, d] in several heads (fluid.nets.scaled_dot_product_attention).
+    """Compute attention over [n, t, d] in several heads (scaled_dot_product_attention).
 
-    More than one head first takes queries, keys and values through layers of their own. Raises
+    More than one head first takes queries, keys and values through separate layers. Raises
     ValueError when the shapes do not fit.
     """
     function = "scaled_dot_product_attention"
@@ -151,7 +151,7 @@ def sequence_conv_pool(
     pool_type: str = "max",
     bias_attr: Any = None,
 ) -> Variable:
-    """A convolution over sequences and a pool (fluid.nets.sequence_conv_pool)."""
+    """Apply a convolution over sequences and a pool (fluid.nets.sequence_conv_pool)."""
     made = layers.sequence_conv(
         input, num_filters, filter_size, param_attr=param_attr, bias_attr=bias_attr, act=act
     )

@@ -1,7 +1,7 @@
 """Optimizers under the names and arguments of 1.8 (paddle.fluid.optimizer).
 
-`parameter_list` and `regularization` are the `parameters` and `weight_decay` of 2.0;
-the learning rate may be a Variable from fluid.layers. The classes are made when they are used.
+`parameter_list` and `regularization` are the `parameters` and `weight_decay` of 2.0; the learning
+rate may be a Variable from fluid.layers. The classes are created when they are used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Optimizer = modern.Optimizer
 
 @cache
 def _make_optimizer_class(name: str) -> type[modern.Optimizer]:
-    """The class `name` + Optimizer of 1.8, from the one of 2.x."""
+    """Create the class `name` + Optimizer of 1.8 from the class of 2.x."""
     base: Any = getattr(modern, name)
     order = _ARGUMENTS[name].split()
 
@@ -89,7 +89,7 @@ def _make_optimizer_class(name: str) -> type[modern.Optimizer]:
 
 
 def _without_powers(base: Any) -> Any:
-    """`accumulator` with 0 for the powers of the betas, which so stay 0."""
+    """Wrap `accumulator` to start the powers of the betas at 0, where they stay."""
 
     def accumulator(self: Any, kind: str, *args: Any, **kwargs: Any) -> Variable:
         if "_pow_" in kind:
@@ -100,7 +100,7 @@ def _without_powers(base: Any) -> Any:
 
 
 def _with_epsilon_of_1_8(base: Any) -> Any:
-    """`attributes` that say that epsilon is not corrected as the second moment is."""
+    """Wrap `attributes` to leave epsilon uncorrected, unlike the second moment."""
 
     def attributes(self: Any, parameter: Parameter) -> dict[str, Any]:
         return {**base.attributes(self, parameter), "uncorrected_epsilon": True}
@@ -111,7 +111,7 @@ def _with_epsilon_of_1_8(base: Any) -> Any:
 def _adadelta(
     self: Any, block: Block, parameter: Parameter, grad: Variable, rate: Variable
 ) -> Operator:
-    """The update of 1.8: without the learning rate, and with the mean that knows this step."""
+    """Append the update of 1.8: without the learning rate, by means that include this step."""
     squares, steps = self.state(parameter).values()
     rho, epsilon = self._rho, self._epsilon
     assign(add(scale(squares, rho), scale(square(grad), 1 - rho)), squares)
@@ -129,7 +129,7 @@ def _adadelta(
 def _bind_arguments(
     name: str, order: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by name, without those that are None; TypeError when they do not fit."""
+    """Map arguments by name, without None; raise TypeError when they do not fit."""
     if len(args) > len(order):
         raise TypeError(f"{name}() takes {len(order)} arguments, found {len(args)}")
     given = dict(zip(order, args, strict=False))
@@ -143,7 +143,7 @@ def _bind_arguments(
 
 @cache
 def _model_average() -> Any:
-    """ModelAverage with the arguments of 1.8; its regularization has no effect there either."""
+    """Create ModelAverage with the arguments of 1.8; regularization has no effect, as there."""
     base: Any = import_module("graphopt.optimizer.model_average").ModelAverage
 
     class ModelAverage(base):
@@ -165,13 +165,13 @@ def _model_average() -> Any:
 
 @cache
 def _compressing_momentum() -> Any:
-    """Momentum with the arguments of 1.8's DGC, whose compression has no effect."""
+    """Create Momentum with the arguments of 1.8's DGC, whose compression has no effect."""
     base: Any = _make_optimizer_class("Momentum")
 
     class DGCMomentumOptimizer(base):
-        """Momentum; it warns that gradients are not compressed on their way between devices.
+        """Momentum; it warns that gradients are not compressed between devices.
 
-        UnsupportedError for `local_grad_clip_norm`, which clips only what is compressed.
+        Raises UnsupportedError for `local_grad_clip_norm`, which clips only compressed gradients.
         """
 
         def __init__(
@@ -205,7 +205,7 @@ def _compressing_momentum() -> Any:
 
 
 def _find(name: str) -> Any:
-    """The optimizer of this name; KeyError if there is none."""
+    """Find the optimizer of this name; raise KeyError if there is none."""
     if name == "ModelAverage":
         return _model_average()
     if name == "DGCMomentumOptimizer":

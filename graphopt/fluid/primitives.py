@@ -1,7 +1,7 @@
 """The switches of Paddle's decomposition into primitive operators (paddle.fluid.core).
 
-Paddle can replace operators by primitive ones before it runs a program. XLA has only those, so the
-switches are kept for scripts that ask for them, and change nothing.
+Paddle can replace operators by primitive ones before it runs a program. XLA has only primitive
+ones, so the switches are kept for scripts that use them, and have no effect.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def _set_prim_all_enabled(value: bool) -> None:
 
 
 def _is_fwd_prim_enabled() -> bool:
-    """True when the decomposition of operators is on."""
+    """Return whether the decomposition of operators is on."""
     return _on["forward"]
 
 
 def _is_bwd_prim_enabled() -> bool:
-    """True when the decomposition of gradient operators is on."""
+    """Return whether the decomposition of gradient operators is on."""
     return _on["backward"]
 
 
 def _is_eager_prim_enabled() -> bool:
-    """True when the decomposition in dynamic mode is on."""
+    """Return whether the decomposition in dynamic mode is on."""
     return _on["eager"]
 
 
 def _is_all_prim_enabled() -> bool:
-    """True when the decomposition of operators and of their gradients is on."""
+    """Return whether the decomposition of operators and of their gradients is on."""
     return _on["forward"] and _on["backward"]

@@ -36,9 +36,10 @@ _state = "CPU"
 
 
 def start_profiler(state: str, tracer_option: str = "Default") -> None:
-    """Begin to note times, unless that has begun already (fluid.profiler.start_profiler).
+    """Begin to record times, unless recording already (fluid.profiler.start_profiler).
 
-    `state` is shown in the report; `tracer_option` has no effect. ValueError for unknown ones.
+    `state` is shown in the report; `tracer_option` has no effect. Raises ValueError for unknown
+    values.
     """
     global _state
     if kept_times() is not None:
@@ -84,7 +85,7 @@ def profiler(
     profile_path: str = _PATH,
     tracer_option: str = "Default",
 ) -> Generator[None]:
-    """`start_profiler` before the block, `stop_profiler` after it (fluid.profiler.profiler)."""
+    """Call `start_profiler` before a `with` block and `stop_profiler` after it (fluid.profiler)."""
     start_profiler(state, tracer_option)
     try:
         yield
@@ -93,7 +94,7 @@ def profiler(
 
 
 def cuda_profiler(output_file: str, output_mode: str | None = None, config: Any = None) -> NoReturn:
-    """Unsupported: it steers nvprof (fluid.profiler.cuda_profiler)."""
+    """Raise UnsupportedError: it steers nvprof (fluid.profiler.cuda_profiler)."""
     if output_mode not in (None, "kvp", "csv"):
         raise ValueError("The output mode must be 'kvp' or 'csv'.")
     raise UnsupportedError(

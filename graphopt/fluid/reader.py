@@ -1,4 +1,4 @@
-"""Loaders of what a generator yields (paddle.fluid.reader)."""
+"""Loaders of the batches of a generator (paddle.fluid.reader)."""
 
 from graphopt.frontend import lazy
 from graphopt.reader.loaders import DataLoaderBase as DataLoaderBase

@@ -34,7 +34,7 @@ L2Decay = L2DecayRegularizer
 def append_regularization_ops(
     parameters_and_grads: Iterable[tuple[Parameter, Variable | None]], regularization: Any = None
 ) -> list[tuple[Parameter, Variable | None]]:
-    """Add weight decay to the gradients: that of the parameter, or else the one given."""
+    """Add weight decay to gradients, by the parameter's regularizer or else `regularization`."""
     return with_penalties(parameters_and_grads, regularization)
 
 

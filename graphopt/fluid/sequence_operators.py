@@ -1,8 +1,7 @@
-"""Operators on sequences that a script appends by their types, as the layers of the same name.
+"""Sequence operators that a script appends by type, rewritten to the layers of the same name.
 
-Paddle's tensors carry the lengths of their sequences. Here operators need slots for them, which
-the layers of `paddle.fluid.layers` fill. A row says which argument of a layer a slot or an
-attribute is.
+Paddle's tensors carry the lengths of their sequences. Here operators need slots for them, which the
+layers of `paddle.fluid.layers` fill. A row maps slots and attributes to the arguments of a layer.
 """
 
 from __future__ import annotations
@@ -39,7 +38,10 @@ class SequenceLayer:
 
 
 def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) -> SequenceLayer:
-    """`slots` is `Slot=argument ... -> Slot ...`; an attribute alone has its argument's name."""
+    """Parse a row: `slots` is `Slot=argument ... -> Slot ...`.
+
+    An attribute without `=` has its argument's name.
+    """
     inputs, outputs = slots.split("->")
     named = dict(pair.split("=") for pair in inputs.split())
     pairs = (pair.split("=") for pair in attrs.split())
@@ -174,7 +176,7 @@ ROWS: Mapping[str, SequenceLayer] = {
 
 @cache
 def _layer(name: str) -> Any:
-    """A function of fluid.layers, or of fluid.contrib.layers."""
+    """Find a function of fluid.layers, or of fluid.contrib.layers."""
     home = "graphopt.fluid.contrib.layers" if name == "multiclass_nms2" else "graphopt.fluid.layers"
     return getattr(import_module(home), name)
 
@@ -182,9 +184,10 @@ def _layer(name: str) -> Any:
 def appended_as_layer(
     block: Block, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
 ) -> Operator | None:
-    """The last operator of a layer that stands for this one; None where no layer does.
+    """Append the layer that stands for an operator; return its last operator, or None without one.
 
-    One with other slots than the row is appended unchanged: it has lengths of its own.
+    None also for an operator with other slots than the row: it has its own lengths, and is to be
+    appended unchanged.
     """
     row = ROWS.get(type)
     if row is None:
@@ -216,7 +219,7 @@ def _append(
     outputs: Mapping[str, Any],
     attrs: Mapping[str, Any],
 ) -> None:
-    """Call the layer of a row, and let the outputs have its results."""
+    """Call the layer of a row, and write its results to the outputs."""
     arguments: dict[str, Any] = {
         row.inputs[slot]: values if slot in row.lists else values[0]
         for slot, values in given.items()
@@ -241,7 +244,7 @@ def _as_list(value: Any) -> Sequence[Any]:
 
 
 def _erase(arguments: dict[str, Any]) -> Variable:
-    """The sequences without some numbers, of which there is no layer."""
+    """Emit `sequence_erase`, which removes numbers from sequences and has no layer."""
     x, levels = arguments["x"], levels_of(arguments["x"])
     inputs = {"X": x, SLOT: variable_of(x, "sequence_erase", "X")}
     attrs = {"tokens": arguments.get("tokens", [])}
@@ -252,7 +255,7 @@ def _erase(arguments: dict[str, Any]) -> Variable:
 
 
 def _assign_anchors(type: str, given: dict[str, Any]) -> list[Variable]:
-    """The anchors that a detector trains on, of which the layers give the predictions."""
+    """Emit the selection of anchors to train, of which the layers return only the predictions."""
     row = ROWS[type]
     boxes = given["GtBoxes"]
     attrs = {name: given.pop(name) for name in row.attrs if name in given}
@@ -261,7 +264,7 @@ def _assign_anchors(type: str, given: dict[str, Any]) -> list[Variable]:
 
 
 def _mine_boxes(given: dict[str, Any]) -> tuple[Variable, Variable]:
-    """The boxes that train as background, a sequence of numbers for each image, and the matches."""
+    """Emit the boxes that train as background, a sequence for each image, and the matches."""
     row = ROWS["mine_hard_examples"]
     attrs = {name: given.pop(name) for name in row.attrs if name in given}
     negatives, left, counts = _Layer("mine_hard_examples").emit_all(
@@ -271,20 +274,20 @@ def _mine_boxes(given: dict[str, Any]) -> tuple[Variable, Variable]:
 
 
 def _collect(arguments: dict[str, Any]) -> Variable:
-    """The best boxes of all levels."""
+    """Collect the best boxes of all levels."""
     count = len(arguments["multi_rois"])
     return _layer("collect_fpn_proposals")(min_level=1, max_level=count, **arguments)
 
 
 def _average(arguments: dict[str, Any]) -> tuple[Variable, ...]:
-    """The mean average precision, and the states that the layer does not give."""
+    """Compute the mean average precision, and the states that the layer does not return."""
     states = [arguments.pop(name) for name in ("count", "right", "wrong") if name in arguments]
     averages = import_module("graphopt.fluid.layers.average_precision").averages
     return averages(input_states=states or None, **arguments)
 
 
 def _reset(arguments: dict[str, Any]) -> Variable:
-    """Other lengths, or with `append` one more level of them."""
+    """Reset the lengths, or with `append` add one more level."""
     added, y = arguments.pop("append", False), arguments.get("y")
     if not arguments.get("target_lod"):
         arguments.pop("target_lod", None)

@@ -1,4 +1,4 @@
-"""Decorators that keep the signature of what they wrap (paddle.fluid.wrapped_decorator)."""
+"""Decorators that keep the signature of the wrapped function (paddle.fluid.wrapped_decorator)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 def wrap_decorator(
     decorator_func: Callable[[Function], Function],
 ) -> Callable[[Function], Function]:
-    """The decorator, so that what it makes has the name and the signature of the function."""
+    """Wrap a decorator to keep the name and the signature of the functions it decorates."""
 
     def decorate(function: Function) -> Function:
         return wraps(function)(decorator_func(function))

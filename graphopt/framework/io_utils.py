@@ -1,4 +1,4 @@
-"""Variables and files as saving sees them (paddle.framework.io_utils)."""
+"""Variables and files in saving and loading (paddle.framework.io_utils)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphopt.static.variable_files import is_persistable as is_persistable
 
 
 def is_belong_to_optimizer(var: Variable) -> bool:
-    """True for state that is no parameter, as that of optimizers (is_belong_to_optimizer)."""
+    """True for state that is not a parameter, such as an optimizer's (is_belong_to_optimizer)."""
     return var.persistable and not is_parameter(var) and not var.need_check_feed
 
 
 def is_pir_fetch_var(value: Any) -> bool:
-    """False: a program has Operators, and no values of PIR (is_pir_fetch_var)."""
+    """Return False: a program has Operators, and no values of PIR (is_pir_fetch_var)."""
     return False
 
 
 def get_value(var: Variable, scope: Any = None) -> Any:
-    """The value of a persistable variable in a scope, as its method (get_value)."""
+    """Read a persistable variable in a scope, as its method (get_value)."""
     return var.get_value(scope)
 
 
@@ -46,7 +46,7 @@ def _open_buffer(buffer: IO[bytes], mode: str) -> Iterator[IO[bytes]]:
 
 
 def _open_file_buffer(path_or_buffer: Any, mode: str) -> Any:
-    """A file by its path, or a buffer, to use in `with`; a failed read starts again where it was.
+    """Open a file by its path, or a buffer, for `with`; a failed read restores the position.
 
     Raises ValueError for a mode of a buffer without `r` and `w`.
     """

@@ -9,7 +9,7 @@ from graphopt.errors import UnsupportedError
 
 
 class Absent(type):
-    """The class of what stands for a name: a class, since scripts call and subclass such names."""
+    """The metaclass of placeholders: classes, since scripts call and subclass missing names."""
 
     _words: str
 
@@ -26,7 +26,7 @@ class Absent(type):
 
 
 def absent(name: str, words: str) -> Absent:
-    """The class that stands for a name; UnsupportedError with these words when it is called."""
+    """Create the placeholder class of a name; calling it raises UnsupportedError with `words`."""
     return Absent(name, (), {"_words": words, "__doc__": words})
 
 

@@ -27,7 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def accept_old_names(**old: str) -> Callable[[Function], Function]:
     """Let a function take keywords by the names that Paddle 1.8 had: `renamed(dim="axis")`.
 
-    TypeError for an argument under both names.
+    Raises TypeError for an argument passed under both names.
     """
 
     def decorate(function: Function) -> Function:
@@ -51,7 +51,7 @@ def _kind(value: Any) -> str:
 
 
 def variable(value: Any, name: str, function: str) -> Variable:
-    """`value` when it is a Variable; OperandError otherwise."""
+    """Return `value` if it is a Variable; raise OperandError otherwise."""
     if isinstance(value, Variable):
         return value
     raise OperandError(
@@ -60,7 +60,7 @@ def variable(value: Any, name: str, function: str) -> Variable:
 
 
 def one_shape(function: str, **values: Variable) -> None:
-    """ValueError for Variables whose known sizes differ: they must not be broadcast."""
+    """Raise ValueError if known sizes of the Variables differ: they must not be broadcast."""
     names, found = list(values), [list(value.shape) for value in values.values()]
     for name, shape in zip(names[1:], found[1:], strict=True):
         if not agree(found[0], shape):
@@ -71,7 +71,7 @@ def one_shape(function: str, **values: Variable) -> None:
 
 
 def variables(value: Any, name: str, function: str) -> list[Variable]:
-    """A list or tuple of Variables as a list; OperandError for anything else in it."""
+    """Return a list or tuple of Variables as a list; raise OperandError for other values."""
     if not isinstance(value, (list, tuple)):
         raise OperandError(
             f"{function}(): the argument '{name}' must be a list or tuple of Variables, "
@@ -81,9 +81,9 @@ def variables(value: Any, name: str, function: str) -> list[Variable]:
 
 
 def constant(value: Any, name: str, function: str) -> Any:
-    """The array of a Variable that is a constant of its program; other values unchanged.
+    """Read the value of a Variable that is a constant; return other values unchanged.
 
-    UnsupportedError when a number that shapes depend on comes from any other Variable.
+    Raises UnsupportedError for any other Variable: shapes depend on the number.
     """
     if not isinstance(value, Variable):
         return value
@@ -97,7 +97,7 @@ def constant(value: Any, name: str, function: str) -> Any:
 
 
 def integer(value: Any, name: str, function: str) -> int:
-    """A Python or NumPy integer (or an array of one element) as an int."""
+    """Convert a Python or NumPy integer, or an array of one element, to an int."""
     value = constant(value, name, function)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
@@ -107,7 +107,7 @@ def integer(value: Any, name: str, function: str) -> int:
 
 
 def at_least(least: int, values: Sequence[int], name: str, function: str) -> None:
-    """ProgramError for a number that is too small, such as the 0 of a window or a stride."""
+    """Raise ProgramError for a number below `least`, such as a window or stride of 0."""
     if any(value < least for value in values):
         raise ProgramError(
             f"{function}(): the argument '{name}' must be {least} or more, found "
@@ -116,7 +116,7 @@ def at_least(least: int, values: Sequence[int], name: str, function: str) -> Non
 
 
 def integers(value: Any, name: str, function: str) -> list[int]:
-    """One integer or several as a list."""
+    """Convert one integer or several to a list of ints."""
     value = constant(value, name, function)
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
         return [integer(item, f"{name}[{n}]", function) for n, item in enumerate(value)]
@@ -124,7 +124,7 @@ def integers(value: Any, name: str, function: str) -> list[int]:
 
 
 def pair(value: Any, name: str, function: str, length: int = 2) -> list[int]:
-    """One integer for every spatial dimension, or `length` of them; ProgramError for others."""
+    """Expand an integer to `length` spatial dimensions; raise ProgramError for any other count."""
     values = integers(value, name, function)
     if len(values) == 1:
         values *= length
@@ -136,12 +136,12 @@ def pair(value: Any, name: str, function: str, length: int = 2) -> list[int]:
 
 
 def axes(value: Any, function: str, name: str = "axis") -> list[int]:
-    """Axes as a list; None and () mean all of them and return []."""
+    """Convert axes to a list; None and () mean all axes and become []."""
     return [] if value is None else integers(value, name, function)
 
 
 def number(value: Any, name: str, function: str) -> float:
-    """A Python or NumPy number (or an array of one element) as a float."""
+    """Convert a Python or NumPy number, or an array of one element, to a float."""
     value = constant(value, name, function)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
@@ -153,14 +153,14 @@ def number(value: Any, name: str, function: str) -> float:
 
 
 def flag(value: Any, name: str, function: str) -> bool:
-    """A Python or NumPy bool."""
+    """Convert a Python or NumPy bool to a bool."""
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise OperandError(f"{function}(): the argument '{name}' must be a bool, found {_kind(value)}")
 
 
 def choice(value: Any, name: str, function: str, options: Sequence[str]) -> str:
-    """One of a few strings; ProgramError for another."""
+    """Return `value` if it is one of the options; raise ProgramError otherwise."""
     if value in options:
         return value
     raise ProgramError(
@@ -170,7 +170,7 @@ def choice(value: Any, name: str, function: str, options: Sequence[str]) -> str:
 
 
 def dtype(value: Any, name: str, function: str) -> DType:
-    """An element type given in any form; OperandError otherwise."""
+    """Convert any notation of an element type to a DType; raise OperandError otherwise."""
     try:
         return as_dtype(value)
     except TypeError as error:
@@ -178,7 +178,7 @@ def dtype(value: Any, name: str, function: str) -> DType:
 
 
 def shape(value: Any, function: str, name: str = "shape") -> list[int]:
-    """A shape with -1 for unknown dimensions (None counts as -1)."""
+    """Convert a shape to a list of ints with -1 for unknown dimensions (None becomes -1)."""
     value = constant(value, name, function)
     if not isinstance(value, (list, tuple, np.ndarray)):
         raise OperandError(

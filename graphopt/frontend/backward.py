@@ -28,12 +28,12 @@ def append_backward(
 ) -> list[tuple[Parameter, Variable]]:
     """Append the gradients of a loss with respect to its parameters.
 
-    Returns (parameter, gradient) pairs in the order in which the parameters were made, for the
-    trainable ones (or those of `parameter_list`) that the loss depends on. Gradients are called
-    `<name>@GRAD`. No gradient flows through variables with `stop_gradient` or in `no_grad_set`.
-    Any other variable on the way has a gradient as well, which is computed when an operator reads
-    it or a run fetches it: results of operators, fed data and constants whose `stop_gradient` is
-    False.
+    Returns (parameter, gradient) pairs in the order in which the parameters were created, for the
+    trainable parameters (or those in `parameter_list`) that the loss depends on. Gradients are
+    called `<name>@GRAD`. No gradient flows through variables with `stop_gradient` or in
+    `no_grad_set`. Any other variable on the path has a gradient as well: results of operators, fed
+    data and constants whose `stop_gradient` is False. It is computed when an operator reads it or a
+    run fetches it.
 
     With `checkpoints` (Variables or names, between which Paddle computes values again to save
     memory) the derivative recomputes activations. The names are only checked: the compiler chooses
@@ -72,7 +72,7 @@ def gradients(
     target_gradients: Any = None,
     no_grad_set: Iterable[Any] | None = None,
 ) -> list[Variable | None]:
-    """The gradients of the sum of the targets with respect to each input.
+    """Append the gradients of the sum of the targets with respect to each input.
 
     `target_gradients` weight the targets (None: ones); several targets are added. Returns one
     Variable per input, in its shape, or None where no target depends on it. Raises ProgramError
@@ -141,9 +141,9 @@ def _check_checkpoints(block: Block, names: Iterable[str]) -> None:
 
 
 def recompute(block: Block, checkpoints: Sequence[Variable | str]) -> None:
-    """Let the derivatives of a block compute activations again instead of keeping them.
+    """Let the derivatives of a block recompute activations instead of keeping them.
 
-    Raises ValueError for a checkpoint that is no variable.
+    Raises ValueError for a checkpoint that is not a variable.
     """
     names = sorted(_names(checkpoints, "checkpoints"))
     _check_checkpoints(block, names)
@@ -164,7 +164,7 @@ def _several(value: Any, name: str) -> list[Variable]:
 
 
 def _names(items: Iterable[Any] | None, name: str) -> set[str]:
-    """The names in a set of Variables and names."""
+    """Collect the names of a set of Variables and names."""
     if items is None:
         return set()
     if isinstance(items, (str, Variable)) or not isinstance(items, (set, frozenset, list, tuple)):
@@ -176,12 +176,12 @@ def _names(items: Iterable[Any] | None, name: str) -> set[str]:
 
 
 def _variable(item: Any, name: str) -> Variable:
-    """A member of a list; TypeError when it is no Variable."""
+    """Return a list item if it is a Variable; raise OperandError (TypeError) otherwise."""
     return arguments.variable(item, name, "append_backward")
 
 
 def _element_count(x: Variable) -> int | None:
-    """The number of elements, None when it is not known."""
+    """Count the elements of a variable; None if a dimension is unknown."""
     count = 1
     for dim in x.shape:
         if dim < 0:
@@ -191,7 +191,7 @@ def _element_count(x: Variable) -> int | None:
 
 
 def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
-    """The trainable parameters, or those given, in the order of their creation."""
+    """Collect the trainable parameters, or the given ones, in the order of their creation."""
     everything = block.program.global_block().all_parameters()
     if given is None:
         return [p for p in everything if p.trainable]
@@ -213,7 +213,7 @@ def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
 
 
 def _mark_loss(loss: Variable) -> None:
-    """The operator that makes the loss carries the flag Loss in its role."""
+    """Mark the operator that computes the loss with the LOSS flag in its role."""
     for op in reversed(loss.block.ops):
         if loss.name in op.output_arg_names:
             op._set_attr("op_role", op.role | OpRole.LOSS)
@@ -221,14 +221,14 @@ def _mark_loss(loss: Variable) -> None:
 
 
 def _fresh(block: Block, name: str) -> str:
-    """The gradient's name, with `grad/` before it as often as that name is taken."""
+    """Find an unused name for a gradient by prefixing `grad/` until the name is free."""
     while block.find_var(name) is not None:
         name = f"grad/{name}"
     return name
 
 
 def _ones(target: Variable, at: int) -> Variable:
-    """The gradient of a target with respect to itself, as an operator of its own.
+    """Insert an operator that writes the gradient of a target with respect to itself.
 
     Data parallelism finds the seed of the loss by this operator, and scripts may feed its result.
     """
@@ -252,9 +252,9 @@ def _append_grad(
     at: int,
     parameters: Iterable[int],
 ) -> list[Variable]:
-    """The `pd_grad` operator, and the gradient variables that it writes.
+    """Insert the `pd_grad` operator; return the gradient variables that it writes.
 
-    Also without inputs: it computes additionally fetched gradients.
+    It is inserted without inputs, too: then it computes the gradients that runs fetch in addition.
     """
     block = targets[0].block
     grads: list[Variable] = []

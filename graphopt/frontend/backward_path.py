@@ -1,4 +1,4 @@
-"""The path of a backward pass: the operators between inputs and targets, and values to stop at."""
+"""The path of a backward pass: the operators between inputs and targets, and the gradient stops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.ir.program.sub_blocks import sub_blocks
 
 @dataclass(frozen=True)
 class Path:
-    """The path from inputs to targets: the inputs that matter, and values to stop at."""
+    """The path from inputs to targets: the inputs that matter, and the gradient stops."""
 
     inputs: frozenset[str]
     stops: tuple[str, ...]
@@ -29,10 +29,10 @@ class Path:
 def path_between(
     targets: Sequence[Variable], inputs: Sequence[Variable], no_grad: set[str]
 ) -> Path:
-    """Walk the operators to see which inputs the targets depend on.
+    """Walk the operators to find the inputs that the targets depend on.
 
     The derivative belongs after the last operator, except when an input is overwritten after its
-    use (a parameter that another loss has updated): then it belongs before that.
+    use (a parameter that another loss has updated): then it belongs before that write.
     """
     block = targets[0].block
     end = len(block.ops)
@@ -61,7 +61,7 @@ def path_between(
 def with_stops_of_leaves(
     path: Path, loss: Variable, wanted: Sequence[Variable], no_grad: set[str]
 ) -> Path:
-    """The path with the values that stop gradients on the way to the leaves of the program.
+    """Extend a path by the gradient stops on the way to the leaves of the program.
 
     Leaves are fed data, constants and state with `stop_gradient` False.
     """
@@ -82,11 +82,13 @@ def with_stops_of_leaves(
 def _path_among(
     end: int, targets: Sequence[Variable], inputs: Sequence[Variable], no_grad: set[str]
 ) -> tuple[Path, dict[str, int]]:
-    """The path among the first `end` operators, and where inputs that it misses are overwritten.
+    """Find the path among the first `end` operators, and the writes that hide inputs.
 
-    In a branch it begins with the operators around it, whose positions count back from -1. Names
-    may be written more than once: a name means the value of its last write before the operator in
-    question.
+    A write hides an input that the path misses because it is overwritten after its use. In a branch
+    the path begins with the operators before it in enclosing blocks; their positions count back
+    from
+    -1. Names may be written more than once: a name means the value of its last write before the
+    operator in question.
     """
     block = targets[0].block
     around = _ops_around(block)
@@ -140,7 +142,7 @@ def _path_among(
 
 
 def _ops_around(block: Block) -> list[Operator]:
-    """The operators in front of a block, in the blocks around it, outermost first."""
+    """Collect the operators that run before a block in its enclosing blocks, outermost first."""
     parent = block.parent
     if parent is None:
         return []
@@ -149,7 +151,7 @@ def _ops_around(block: Block) -> list[Operator]:
 
 
 def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]]:
-    """For each operator, its inputs that depend on a start in any way."""
+    """Compute for each operator the set of its inputs that depend on a start in any way."""
     live = set(starts)
     result: list[frozenset[str]] = []
     for op in ops:
@@ -161,10 +163,10 @@ def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]
 
 
 def _read_by(op: Operator) -> list[str]:
-    """The names through whose values a gradient may flow back from an operator.
+    """List the names through whose values a gradient may flow back from an operator.
 
-    A branch that is not taken keeps the old values of the names that it writes; so does a write to
-    one element of an array.
+    A branch that does not run keeps the old values of the names that it writes; a write to one
+    element of a tensor array keeps the other elements.
     """
     keeps = _may_not_run(op) or op.type == "write_to_array"
     fixed = row_of(op.type).constant
@@ -175,7 +177,8 @@ def _read_by(op: Operator) -> list[str]:
 def _may_not_run(op: Operator) -> bool:
     """True for a branch.
 
-    Seen from another branch, the parameters that it updates have their old values: one runs.
+    For a block in another branch, the parameters that this one updates have their old values: only
+    one of the branches runs.
     """
     return op.type in ("conditional_block", "conditional_block_infer")
 

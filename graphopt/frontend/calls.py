@@ -1,8 +1,8 @@
-"""The functions and classes that scripts call, as they are called from outside.
+"""Wrappers of the public functions and classes, for calls from a script.
 
-A call is all or nothing: its changes to programs are undone when it fails. Its arguments have the
-kinds and dtypes of `accepted`, or it does not start. Its error ends at the caller's line. Calls
-between the parts of graphopt do without: packages wrap only the names that they publish.
+A call is all or nothing: its changes to programs are undone when it fails. It starts only if its
+arguments have the types and dtypes of `accepted`. Its error ends at the caller's line. Calls
+between parts of graphopt skip the wrapper: packages wrap only the names that they publish.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 
 def shorten(error: _Error) -> _Error:
-    """The error, with only the frames of the caller's code if graphopt meant to raise it."""
+    """Reduce the traceback of an error to the caller's frames if graphopt raised it on purpose."""
     if not full_traceback() and _is_meant(error):
         error.__traceback__ = _users(error.__traceback__)
     return error
@@ -44,7 +44,7 @@ def _is_meant(error: BaseException) -> bool:
 
 
 def _raises(entry: TracebackType) -> bool:
-    """True when the frame was left by its own `raise` statement, not by one in a callee."""
+    """True if the frame's own `raise` statement raised the error, not a callee's."""
     return entry.tb_frame.f_code.co_code[entry.tb_lasti] == _RAISE
 
 
@@ -69,7 +69,7 @@ _ALSO = ("__init__", "__call__")
 
 
 def publish(names: MutableMapping[str, Any], package: str) -> None:
-    """Wrap each function and class of graphopt among a package's names; explain missing ones."""
+    """Wrap each function and class of graphopt in a package's namespace; explain missing names."""
     for name, found in list(names.items()):
         if not name.startswith("_"):
             names[name] = publish_object(found, package, name)
@@ -78,7 +78,7 @@ def publish(names: MutableMapping[str, Any], package: str) -> None:
 
 
 def publish_object(found: Any, package: str, name: str) -> Any:
-    """A function or class in its published form; other objects unchanged."""
+    """Wrap a function or the methods of a class for publication; return other objects unchanged."""
     if isinstance(found, ModuleType) or not _is_offered(getattr(found, "__module__", None) or ""):
         return found
     if isinstance(found, type):
@@ -110,11 +110,11 @@ def _publish_class(owner: type) -> None:
 def _own_form(
     error: BaseException, function: Callable[..., Any], given: dict[str, Any]
 ) -> tuple[dict[str, Any], Finish | None] | None:
-    """The call in the terms of this release, if another one's parameters are what it failed for.
+    """Translate the keywords of a failed call from another release's parameters to this one's.
 
-    These are the arguments by their names here, and what remains to be done with the result. If it
-    failed for another thing, an error about a keyword names the parameter that is nearest, which
-    Python 3.13 does.
+    Returns the arguments by their names here, and a function to apply to the result. Returns None
+    if the call failed for another reason; an error about an unknown keyword then suggests the
+    nearest parameter, as Python 3.13 does.
     """
     said = str(error) if given and isinstance(error, TypeError) else ""
     found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
@@ -140,7 +140,7 @@ def _own_form(
 def called_from_outside(
     function: Callable[..., Any], checks: tuple[Check, ...] = ()
 ) -> Callable[..., Any]:
-    """The function, wrapped for calls from outside."""
+    """Wrap a function for calls from a script."""
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Values written in a script as the attributes of an `assign_value` operator, and read back."""
+"""Constants of a script, encoded as the attributes of an `assign_value` operator and decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ATTRIBUTES = {
 
 
 def value_attrs(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """The attributes of an `assign_value` that makes this array; TypeError for complex ones."""
+    """Encode an array as attributes of an `assign_value`; raise TypeError for complex dtypes."""
     dtype = as_dtype(array.dtype)
     if dtype not in _ATTRIBUTES:
         raise TypeError(f"a constant of dtype {dtype!s} cannot be written into a program")
@@ -35,13 +35,13 @@ def value_attrs(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def array_of(attrs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-    """The array that an `assign_value` with these attributes makes."""
+    """Decode the array from the attributes of an `assign_value`."""
     dtype = as_dtype(attrs["dtype"])
     return np.array(attrs[_ATTRIBUTES[dtype]], dtype.numpy).reshape(attrs["shape"])
 
 
 def constant_of(variable: Variable) -> np.ndarray[Any, Any] | None:
-    """The value of a Variable that one operator writes, from its attributes alone; else None."""
+    """Compute a Variable's value from the attributes of its only writer; None if impossible."""
     program = variable.block.program
     writers = [
         op for block in program.blocks for op in block.ops if variable.name in op.output_arg_names

@@ -16,14 +16,14 @@ from graphopt.runtime.devices.places import cpu_places, cuda_places
 
 
 def convert_dtype(dtype: Any) -> str:
-    """The name of an element type; TypeError when there is none (data_feeder.convert_dtype)."""
+    """Return the name of a dtype; raise TypeError for other values (data_feeder.convert_dtype)."""
     return str(as_dtype(dtype))
 
 
 def check_type(
     input: Any, input_name: str, expected_type: Any, op_name: str, extra_message: str = ""
 ) -> None:
-    """Raise TypeError unless `input` is of the expected type, or of one of a tuple of them."""
+    """Raise TypeError unless `input` has the expected type, or one of a tuple of types."""
     if not isinstance(input, expected_type):
         raise TypeError(
             f"The type of '{input_name}' in {op_name} must be {expected_type}, but received "
@@ -38,7 +38,7 @@ def check_dtype(
     op_name: str,
     extra_message: str = "",
 ) -> None:
-    """Raise TypeError unless an element type is the expected one, or one of several."""
+    """Raise TypeError unless a dtype is the expected one, or one of several."""
     expected = [expected_dtype] if isinstance(expected_dtype, str) else expected_dtype
     if convert_dtype(input_dtype) not in expected:
         raise TypeError(
@@ -54,7 +54,7 @@ def check_variable_and_dtype(
     op_name: str,
     extra_message: str = "",
 ) -> None:
-    """Raise TypeError unless `input` is a Variable of the expected type, or of one of several."""
+    """Raise TypeError unless `input` is a Variable of the expected dtype, or of one of several."""
     check_type(input, input_name, Variable, op_name, extra_message)
     check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
 
@@ -78,7 +78,7 @@ class DataFeeder:
         self.feed_names = [variable.name for variable in self._variables]
 
     def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
-        """The feed for the rows of a batch: a LoDTensor for each variable, by name."""
+        """Convert the rows of a batch to a feed: a LoDTensor for each variable, by name."""
         columns: list[list[Any]] = [[] for _ in self._variables]
         for rows, row in enumerate(iterable):
             if not _is_row(row):
@@ -100,7 +100,7 @@ class DataFeeder:
     def feed_parallel(
         self, iterable: Iterable[Iterable[Sequence[Any]]], num_places: int | None = None
     ) -> Iterable[dict[str, Any]]:
-        """One feed for each of several batches, one per place."""
+        """Convert several batches to one feed each, one per place."""
         return [self.feed(batch) for batch in iterable]
 
     def decorate_reader(
@@ -110,10 +110,10 @@ class DataFeeder:
         num_places: int | None = None,
         drop_last: bool = True,
     ) -> Callable[[], Iterator[Any]]:
-        """A reader of feeds from one of batches: one feed, or with `multi_devices` one per place.
+        """Map a reader of batches to a reader of feeds, with `multi_devices` lists of them.
 
-        Raises ValueError at the end where a last list would have fewer feeds than places and is
-        not to be dropped, as in Paddle.
+        A list has one feed per place. Raises ValueError at the end if the last group has fewer
+        batches than places and `drop_last` is False, as in Paddle.
         """
 
         def feeds() -> Iterator[Any]:
@@ -134,7 +134,7 @@ class DataFeeder:
         return feeds
 
     def _places(self) -> int:
-        """The number of the devices of the kind of `place`."""
+        """Count the devices of the kind of `place`."""
         on_gpu = getattr(self.place, "platform", "cpu") == "gpu"
         return len(cuda_places() if on_gpu else cpu_places())
 
@@ -144,7 +144,7 @@ def _is_row(row: Any) -> bool:
 
 
 def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:
-    """The rows as one tensor in the variable's shape; sequences with the lengths of each level."""
+    """Join rows into a tensor of the variable's shape, with the sequence lengths of each level."""
     lengths: list[list[int]] = []
     for level in range(variable.lod_level):
         for at, row in enumerate(rows):
@@ -160,9 +160,10 @@ def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:
 
 
 def _in_shape(variable: Variable, rows: list[Any]) -> Any:
-    """The rows as one array; flat ones may have the elements of the variable's shape.
+    """Convert rows to one array; reshape flat rows to the variable's shape.
 
-    Raises ValueError for rows of other sizes: two of them never make one.
+    Raises ValueError if the elements do not fit the shape: two short rows are never joined into
+    one.
     """
     array, shape = _as_array(variable, rows), variable.shape
     if len(shape) == array.ndim and all(
@@ -183,7 +184,7 @@ def _in_shape(variable: Variable, rows: list[Any]) -> Any:
 
 
 def _as_array(variable: Variable, rows: list[Any]) -> Any:
-    """The rows as one array of the variable's dtype; ValueError names the row that does not fit."""
+    """Convert rows to one array of the variable's dtype; ValueError names the row that is wrong."""
     dtype = variable.dtype.numpy
     try:
         return np.array(rows, dtype)

@@ -1,7 +1,7 @@
-"""Programs, blocks, operators and variables in the form of Paddle's C++ records.
+"""Programs, blocks, operators and variables in the form of Paddle's C++ descriptors.
 
-Their facts are methods there: `op.desc.type()`, `var.desc.shape()`, `program.desc.block(0)`. What a
-record sets is set in the program at once.
+As in Paddle, their properties are methods: `op.desc.type()`, `var.desc.shape()`,
+`program.desc.block(0)`. A setter changes the program at once.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from graphopt.ir.translate import infer_outputs
 
 
 def _text(name: str | bytes) -> str:
-    """A name; Paddle's records take bytes."""
+    """Decode a name; Paddle's descriptors take bytes as well."""
     return name.decode() if isinstance(name, bytes) else name
 
 
 class _Record:
-    """A record of something in a program; two of one thing are equal."""
+    """A descriptor of a part of a program; two descriptors of one object are equal."""
 
     paddle = ""
     """The name of Paddle's class."""
@@ -48,7 +48,7 @@ class _Record:
 
 
 class OperatorDesc(_Record):
-    """The record of an operator (Paddle's OpDesc)."""
+    """The descriptor of an operator (Paddle's OpDesc)."""
 
     paddle = "OpDesc"
 
@@ -58,58 +58,58 @@ class OperatorDesc(_Record):
         self._op = held
 
     def type(self) -> str:
-        """The type of the operator."""
+        """Return the type of the operator."""
         return self._op.type
 
     def set_type(self, type: str) -> None:
-        """Make it another operator."""
+        """Change the type of the operator."""
         self._note_change()
         self._op.type = type
 
     def input(self, name: str) -> list[str]:
-        """The variables in an input slot."""
+        """Return the variables in an input slot."""
         return self._op.input(name)
 
     def output(self, name: str) -> list[str]:
-        """The variables in an output slot."""
+        """Return the variables in an output slot."""
         return self._op.output(name)
 
     def input_names(self) -> list[str]:
-        """The input slots."""
+        """Return the names of the input slots."""
         return self._op.input_names
 
     def output_names(self) -> list[str]:
-        """The output slots."""
+        """Return the names of the output slots."""
         return self._op.output_names
 
     def inputs(self) -> dict[str, list[str]]:
-        """The variables in each input slot."""
+        """Return the variables in each input slot."""
         return {slot: list(names) for slot, names in self._op.inputs.items()}
 
     def outputs(self) -> dict[str, list[str]]:
-        """The variables in each output slot."""
+        """Return the variables in each output slot."""
         return {slot: list(names) for slot, names in self._op.outputs.items()}
 
     def input_arg_names(self) -> list[str]:
-        """The variables that the operator reads."""
+        """Return the variables that the operator reads."""
         return self._op.input_arg_names
 
     def output_arg_names(self) -> list[str]:
-        """The variables that it writes."""
+        """Return the variables that the operator writes."""
         return self._op.output_arg_names
 
     def set_input(self, name: str, variables: Sequence[str]) -> None:
-        """Let a slot have other variables."""
+        """Replace the variables in an input slot."""
         self._note_change()
         self._op.inputs = {**self._op.inputs, name: list(variables)}
 
     def set_output(self, name: str, variables: Sequence[str]) -> None:
-        """Write other variables from a slot."""
+        """Replace the variables in an output slot."""
         self._note_change()
         self._op.outputs = {**self._op.outputs, name: list(variables)}
 
     def attr_names(self) -> list[str]:
-        """The names of its attributes."""
+        """Return the names of the attributes."""
         return list(self._op.attr_names)
 
     def has_attr(self, name: str) -> bool:
@@ -117,11 +117,11 @@ class OperatorDesc(_Record):
         return self._op.has_attr(name)
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; ValueError when there is none."""
+        """Return the value of an attribute; raise ValueError if there is none."""
         return self._op.attr(name)
 
     def attr_type(self, name: str) -> int:
-        """The number of the kind of an attribute in Paddle's `AttrType`."""
+        """Return the number of an attribute's type in Paddle's `AttrType`."""
         return self._op.attr_type(name)
 
     def _rename_input(self, old: str, new: str) -> None:
@@ -134,7 +134,7 @@ class OperatorDesc(_Record):
         self._op._set_attr(name, value)
 
     def set_block_attr(self, name: str, block: BlockDesc) -> None:
-        """Let an attribute be a block."""
+        """Set an attribute to a block."""
         self._op._set_attr(name, block.id)
         self._op.attr_kinds[name] = AttrKind.BLOCK
 
@@ -142,21 +142,21 @@ class OperatorDesc(_Record):
         return int(self._op.attr(name))
 
     def remove_attr(self, name: str) -> None:
-        """Take an attribute away."""
+        """Remove an attribute."""
         self._op._remove_attr(name)
 
     def block(self) -> BlockDesc:
-        """The block of the operator."""
+        """Return the descriptor of the operator's block."""
         return BlockDesc(self._op.block)
 
     def copy_from(self, other: OperatorDesc) -> None:
-        """Become the same operator as another one, of any program."""
+        """Copy type, slots and attributes of another operator, of any program."""
         self._note_change()
         twin = other._op.copy_to(self._op.block)
         self._op.__dict__.update(twin.__dict__)
 
     def infer_shape(self, block: BlockDesc | None = None) -> None:
-        """Give the outputs the shapes and types that follow from the inputs.
+        """Infer the shapes and dtypes of the outputs from the inputs.
 
         Raises ProgramError when the operands do not fit.
         """
@@ -164,13 +164,13 @@ class OperatorDesc(_Record):
         infer_outputs(self._op)
 
     def infer_var_type(self, block: BlockDesc | None = None) -> None:
-        """No effect: `infer_shape` knows the types as well."""
+        """Do nothing: `infer_shape` infers the types as well."""
 
     def check_attrs(self) -> None:
-        """No effect: attributes are checked when the operator is translated."""
+        """Do nothing: attributes are checked when the operator is translated."""
 
     def set_is_target(self, is_target: bool) -> None:
-        """No effect: targets are given to what prunes."""
+        """Do nothing: pruning gets its targets as arguments."""
 
     def _note_change(self) -> None:
         undo.note_attributes(self._op, "type", "inputs", "outputs", "attrs", "saved")
@@ -179,7 +179,7 @@ class OperatorDesc(_Record):
 
 
 class VariableDesc(_Record):
-    """The record of a variable (Paddle's VarDesc)."""
+    """The descriptor of a variable (Paddle's VarDesc)."""
 
     paddle = "VarDesc"
 
@@ -188,27 +188,27 @@ class VariableDesc(_Record):
         self._variable = variable
 
     def name(self) -> str:
-        """The name."""
+        """Return the name."""
         return self._variable.name
 
     def shape(self) -> list[int]:
-        """The dimensions, -1 where unknown; [] before they are known."""
+        """Return the dimensions, -1 where unknown; [] before they are known."""
         return list(self._variable._shape or ())
 
     get_shape = shape
 
     def set_shape(self, shape: Sequence[int]) -> None:
-        """Declare other dimensions; what is computed from the variable has them from the next run.
+        """Declare other dimensions; dependent values have them from the next run.
 
         The shapes of other variables stay until `infer_shape` of the operators that write them.
-        A variable without a dtype is of float32 from then on, as records are that name none.
+        A variable without a dtype becomes float32, the default of such descriptors.
         """
         self._set("_shape", tuple(int(d) for d in shape))
         if self._variable._dtype is None:
             self._set("dtype", "float32")
 
     def dtype(self) -> DType:
-        """The element type."""
+        """Return the element type."""
         return self._variable.dtype
 
     def set_dtype(self, dtype: Any) -> None:
@@ -216,7 +216,7 @@ class VariableDesc(_Record):
         self._set("dtype", dtype)
 
     def type(self) -> int:
-        """The number of the kind of variable in Paddle's `VarType`."""
+        """Return the number of the variable's kind in Paddle's `VarType`."""
         return self._variable.kind
 
     def set_type(self, type: int) -> None:
@@ -224,19 +224,19 @@ class VariableDesc(_Record):
         self._set("kind", int(type))
 
     def persistable(self) -> bool:
-        """True for one that lives on between runs."""
+        """True if the variable persists between runs."""
         return self._variable.persistable
 
     def set_persistable(self, persistable: bool) -> None:
-        """Let the variable live on between runs, or not."""
+        """Set whether the variable persists between runs."""
         self._set("persistable", persistable)
 
     def stop_gradient(self) -> bool:
-        """True for one through which no gradient flows."""
+        """True if no gradient flows through the variable."""
         return self._variable.stop_gradient
 
     def set_stop_gradient(self, stop_gradient: bool) -> None:
-        """Stop gradients at the variable, or not."""
+        """Set whether gradients stop at the variable."""
         self._set("stop_gradient", stop_gradient)
 
     def is_parameter(self) -> bool:
@@ -244,15 +244,15 @@ class VariableDesc(_Record):
         return self._variable.is_parameter
 
     def lod_level(self) -> int:
-        """The levels of sequences of the rows."""
+        """Return the number of sequence levels of the rows."""
         return self._variable.lod_level
 
     def need_check_feed(self) -> bool:
-        """True for a variable that is fed in its declared shape."""
+        """True if feeds must have the declared shape."""
         return self._variable.need_check_feed and not self._variable.takes_any_shape
 
     def set_need_check_feed(self, checks: bool) -> None:
-        """Let runs feed the variable in its declared shape alone, or in any."""
+        """Set whether feeds of the variable must have its declared shape."""
         undo.note_attributes(self._variable, "takes_any_shape")
         self._variable.takes_any_shape = not checks
         self._variable.block.program.touch()
@@ -266,7 +266,7 @@ class VariableDesc(_Record):
 
 
 class BlockDesc(_Record):
-    """The record of a block (Paddle's BlockDesc). Names are text or bytes."""
+    """The descriptor of a block (Paddle's BlockDesc). Names are text or bytes."""
 
     paddle = "BlockDesc"
 
@@ -281,45 +281,45 @@ class BlockDesc(_Record):
 
     @property
     def parent(self) -> int:
-        """The number of the block around it, -1 for none."""
+        """The number of the enclosing block, -1 for none."""
         return self._block.parent_idx
 
     def op_size(self) -> int:
-        """The number of operators."""
+        """Count the operators."""
         return len(self._block.ops)
 
     def op(self, index: int) -> OperatorDesc:
-        """The record of an operator; IndexError for none."""
+        """Return the descriptor of an operator; raise IndexError if there is none."""
         return OperatorDesc(self._block.ops[index])
 
     def all_vars(self) -> list[VariableDesc]:
-        """The records of the variables that the block declares."""
+        """Return the descriptors of the variables that the block declares."""
         return [VariableDesc(variable) for variable in self._block.vars.values()]
 
     def has_var(self, name: str | bytes) -> bool:
-        """True when this very block declares the name."""
+        """True if this block itself declares the name."""
         return self._block.has_var(_text(name))
 
     def has_var_recursive(self, name: str | bytes) -> bool:
-        """True when it or a block around it declares the name."""
+        """True if this block or an enclosing one declares the name."""
         return self._block.find_var(_text(name)) is not None
 
     def find_var(self, name: str | bytes) -> VariableDesc | None:
-        """The record of a variable that the block declares; None for none."""
+        """Return the descriptor of a variable that the block declares; None for none."""
         found = self._block.vars.get(_text(name))
         return None if found is None else VariableDesc(found)
 
     def find_var_recursive(self, name: str | bytes) -> VariableDesc | None:
-        """The record of the variable that is visible here under a name; None for none."""
+        """Return the descriptor of a variable visible in the block; None for none."""
         found = self._block.find_var(_text(name))
         return None if found is None else VariableDesc(found)
 
     def var(self, name: str | bytes) -> VariableDesc:
-        """The record of a variable, which is made where there is none."""
+        """Return the descriptor of a variable, created if it does not exist."""
         return VariableDesc(self._block.create_var(_text(name)))
 
     def append_op(self) -> OperatorDesc:
-        """A new last operator, to be filled by `copy_from`, or `set_type` and the like."""
+        """Append an empty operator, to be filled by `copy_from` or by setters."""
         return self._insert_op(len(self._block.ops))
 
     def _prepend_op(self) -> OperatorDesc:
@@ -349,7 +349,7 @@ _hashes: WeakKeyDictionary[Program, tuple[int, str]] = WeakKeyDictionary()
 
 
 class ProgramDesc(_Record):
-    """The record of a program (Paddle's ProgramDesc)."""
+    """The descriptor of a program (Paddle's ProgramDesc)."""
 
     paddle = "ProgramDesc"
 
@@ -359,42 +359,42 @@ class ProgramDesc(_Record):
         self._program = held
 
     def num_blocks(self) -> int:
-        """The number of blocks."""
+        """Count the blocks."""
         return self._program.num_blocks
 
     def block(self, index: int) -> BlockDesc:
-        """The record of a block; IndexError for none."""
+        """Return the descriptor of a block; raise IndexError if there is none."""
         return BlockDesc(self._program.blocks[index])
 
     def append_block(self, parent: BlockDesc) -> BlockDesc:
-        """A new block inside another one."""
+        """Append a block inside another one."""
         current = self._program.current_block_idx
         made = self._program._create_block(parent.id)
         self._program.current_block_idx = current
         return BlockDesc(made)
 
     def serialize_to_string(self, legacy_format: bool = False) -> bytes:
-        """The program as a `__model__` file has it.
+        """Serialize the program in the format of a `__model__` file.
 
-        `legacy_format` has no effect: constants are always written as Paddle 2.4 has them, which
-        every release reads.
+        `legacy_format` has no effect: constants are always written as in Paddle 2.4, which every
+        release reads.
         """
         from graphopt.ir.formats.protobuf.program_desc import write_program
 
         return write_program(self._program)
 
     def get_feed_target_names(self) -> list[str]:
-        """The variables that the program's feed operators fill."""
+        """List the variables that the program's feed operators write."""
         ops = [op for op in self._program.global_block().ops if op.type == "feed"]
         return [name for op in ops for name in op.output("Out")]
 
     def get_fetch_target_names(self) -> list[str]:
-        """The variables that the program's fetch operators read."""
+        """List the variables that the program's fetch operators read."""
         ops = [op for op in self._program.global_block().ops if op.type == "fetch"]
         return [name for op in ops for name in op.input("X")]
 
     def flush(self) -> None:
-        """Note this state of the program; what a record sets is in the program at once."""
+        """Record the current state for `need_update`; setters change the program at once."""
         self.cached_hash_str()
 
     def need_update(self) -> bool:
@@ -402,7 +402,7 @@ class ProgramDesc(_Record):
         return _hashes.get(self._program, (None, ""))[0] != self._program.version
 
     def cached_hash_str(self) -> str:
-        """A digest of the program as a `__model__` file has it."""
+        """Compute the digest of the serialized program, cached until it changes."""
         if self.need_update():
             digest = sha256(self.serialize_to_string()).hexdigest()
             _hashes[self._program] = self._program.version, digest

@@ -1,4 +1,4 @@
-"""Finders of modules: names of other releases, and advice about those that graphopt lacks."""
+"""Module finders: names of other releases, and advice about modules that graphopt lacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _RENAMED = {
 
 
 def own_name(name: str) -> str:
-    """The name here of a module of Paddle, or of graphopt under a name of Paddle."""
+    """Map a module name of Paddle, or Paddle's name below `graphopt`, to the module's name here."""
     inner = name.partition(".")[2]
     first = inner
     while first and first not in _RENAMED:
@@ -55,24 +55,24 @@ def own_name(name: str) -> str:
 
 
 class RenamedModules(MetaPathFinder):
-    """The first finder of modules: those of other releases that have another name here."""
+    """The first module finder: maps names of other releases to modules named differently here."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of the module under its own name; None for other modules."""
+        """Find the spec of a renamed module under its name here; None for other modules."""
         if fullname.partition(".")[0] != _ROOT or own_name(fullname) == fullname:
             return None
         return same_module(fullname)
 
 
 class MissingNames(MetaPathFinder):
-    """The last finder of modules: it explains imports of names that graphopt lacks."""
+    """The last module finder: explains imports of names that graphopt lacks."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> None:
-        """ImportError for a public name of Paddle; None, as of any finder, for other names."""
+        """Raise ImportError for a public name of Paddle; return None for other names."""
         if not fullname.startswith(f"{_ROOT}.") or fullname.rpartition(".")[2].startswith("_"):
             return
         from graphopt.frontend.missing import words
@@ -85,14 +85,14 @@ class MissingNames(MetaPathFinder):
 
 
 def explain_imports() -> None:
-    """Put the two finders before and after the others, once."""
+    """Install the two finders before and after the others, once."""
     if not any(isinstance(finder, MissingNames) for finder in sys.meta_path):
         sys.meta_path.insert(0, RenamedModules())
         sys.meta_path.append(MissingNames())
 
 
 def same_module(name: str) -> ModuleSpec:
-    """The spec of a module of graphopt under another name; ModuleNotFoundError if it is missing."""
+    """Build the spec of a graphopt module under another name, or raise ModuleNotFoundError."""
     own = own_name(name)
     try:
         found = importlib.util.find_spec(own)
@@ -108,7 +108,7 @@ def same_module(name: str) -> ModuleSpec:
 
 
 class _SameModule(Loader):
-    """Returns a module of graphopt itself."""
+    """Loads an alias as the graphopt module itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name

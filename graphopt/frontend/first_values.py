@@ -1,7 +1,7 @@
-"""Values of variables that no run has computed yet: initial ones and constants.
+"""Values of variables that no run has computed yet: initial values and constants.
 
-In Paddle's dynamic mode a parameter has its value when its layer is made. Here its initialiser is
-in the startup program, which runs when the value is first requested.
+In Paddle's dynamic mode a parameter has its value when its layer is created. Here its initializer
+is in the startup program, which runs when the value is first requested.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from graphopt.runtime.state.scope import global_scope
 
 
 def initialise(variables: Iterable[Variable]) -> None:
-    """Run the initialisers, in the default startup program, of those that have no value.
+    """Run the initializers in the default startup program for the variables without a value.
 
-    Variables that the startup program does not write keep none.
+    Variables that the startup program does not write still have no value.
     """
     startup = default_startup_program()
     written = {name for op in startup.global_block().ops for name in op.output_arg_names}
@@ -35,22 +35,22 @@ def initialise(variables: Iterable[Variable]) -> None:
 
 
 def has_value(variable: Variable) -> bool:
-    """True when the global scope has a value for the variable."""
+    """True if the global scope has a value for the variable."""
     slot = global_scope().find_var(variable.name)
     return slot is not None and slot.is_initialized()
 
 
 def forget(variable: Variable) -> None:
-    """Compute the value again when it is next read: an operator has changed the variable."""
+    """Drop the value of a variable that an operator has changed; the next read computes it."""
     slot = global_scope().find_var(variable.name)
     if slot is not None:
         slot.put(None)
 
 
 def value_of(variable: Variable) -> np.ndarray[Any, Any]:
-    """The value in the global scope, which is computed and put there if need be.
+    """Read a variable's value from the global scope; compute and store it there first if needed.
 
-    A parameter gets its initial value; another variable the one that its program computes without
+    A parameter gets its initial value, another variable the value that its program computes without
     a feed. Raises ScopeError when there is neither.
     """
     if not has_value(variable):
@@ -63,9 +63,9 @@ def value_of(variable: Variable) -> np.ndarray[Any, Any]:
 
 
 def known_before_runs(variable: Variable) -> np.ndarray[Any, Any] | None:
-    """The value of a constant where Paddle is in dynamic mode, as constructors of layers need it.
+    """Compute the value of a constant where Paddle is in dynamic mode, for constructors of layers.
 
-    None for what depends on feeds or parameters, and elsewhere.
+    None in static mode, and for values that depend on feeds or parameters.
     """
     if not would_be_dynamic() or variable.persistable or variable.block.idx:
         return None
@@ -77,7 +77,7 @@ def known_before_runs(variable: Variable) -> np.ndarray[Any, Any] | None:
 
 
 def needs_feed(variable: Variable) -> bool:
-    """True when the variable has no value, and none without a run that feeds its program."""
+    """True if the variable has no value and only a run with a feed can compute it."""
     if has_value(variable) or (variable.op is not None and variable.op.type == "assign_value"):
         return False
     if variable.persistable or variable.block.idx:
@@ -86,7 +86,7 @@ def needs_feed(variable: Variable) -> bool:
 
 
 def _without_feed(variable: Variable) -> Program | None:
-    """The part of its program that computes a variable; None when that needs a feed."""
+    """Extract the part of a variable's program that computes it; None if that part needs a feed."""
     twin = variable.block.program.clone()
     try:
         keep_only(twin, [], [variable.name])

@@ -1,7 +1,7 @@
-"""Saving and loading Python values with tensors in them (paddle.save, paddle.load).
+"""Saving and loading of Python values that contain tensors (paddle.save, paddle.load).
 
-Files are pickles as Paddle writes them, but are neither written nor read by Python's `pickle`:
-reading one builds containers, numbers and arrays, and never runs code.
+Files are pickles as Paddle writes them, but Python's `pickle` neither writes nor reads them:
+the reader builds containers, numbers and arrays, and never runs code.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BIG_BYTES = 2**30 - 1
 def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> None:
     """Write a value to a file (paddle.save).
 
-    `obj` is a Program, or consists of dicts, lists, tuples, strings, numbers, arrays and
-    variables, of which the values in the global scope are written. A dict of variables
-    (`layer.state_dict()`) also stores their names, as Paddle's layers load them. Folders are made
-    as needed, and an existing file is replaced at once, never half. `use_binary_format` writes one
-    tensor, or selected rows, as a stream.
+    `obj` is a Program, or consists of dicts, lists, tuples, strings, numbers, arrays and variables,
+    whose values in the global scope are written. A dict of variables (`layer.state_dict()`) also
+    stores their names, as Paddle's layers load them. Missing folders are created, and an existing
+    file is replaced atomically. `use_binary_format` writes one tensor, or selected rows, as a
+    stream.
 
     Raises ValueError for a path without a file name, a protocol other than 2, 3 and 4 or an unknown
     option, ScopeError for a variable without a value, ProgramError for a value of another class and
@@ -71,7 +71,7 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
 
 
 def _stream_of(obj: Any) -> bytes:
-    """The stream of a tensor, with where its sequences begin, or of selected rows."""
+    """Serialize a tensor with its sequence offsets, or selected rows, as a stream."""
     if isinstance(obj, SelectedRows):
         values = obj.get_tensor()
         if not values._is_initialized():
@@ -87,7 +87,7 @@ def _stream_of(obj: Any) -> bytes:
 
 
 def _check_depth(obj: Any) -> None:
-    """Raise ProgramError for containers that contain themselves, or are nested too deeply."""
+    """Raise ProgramError for containers that contain themselves or are nested too deeply."""
     path: list[tuple[Any, Iterator[Any]]] = [(obj, iter(_children(obj)))]
     inside = {id(obj)}
     done: set[int] = set()
@@ -114,7 +114,7 @@ def _check_depth(obj: Any) -> None:
 
 
 def check_protocol(protocol: Any, options: Mapping[str, Any]) -> int:
-    """The requested pickle protocol; ValueError unless it is 2, 3 or 4."""
+    """Return the requested pickle protocol; raise ValueError unless it is 2, 3 or 4."""
     if options.get("pickle_protocol") is not None:
         protocol = options["pickle_protocol"]
         warnings.warn(
@@ -157,14 +157,14 @@ def _write(path: Any, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def _value_of(obj: Any) -> np.ndarray[Any, Any]:
-    """The array of a variable in the global scope, of a scope's tensor, or the array itself."""
+    """Return an array, or the value of a Variable in the global scope or of a scope's tensor."""
     if isinstance(obj, Variable):
         return value_of(obj)
     return obj if isinstance(obj, np.ndarray) else obj.numpy()
 
 
 def _to_stored(obj: Any, protocol: int) -> Any:
-    """The value in its stored form."""
+    """Convert a value to its stored form."""
     if isinstance(obj, dict):
         items = cast(dict[Any, Any], obj)
         if any(isinstance(value, Variable) for value in items.values()):
@@ -192,7 +192,7 @@ def _map_nested(obj: Any) -> Any:
 
 
 def split_big(state: dict[Any, Any], protocol: int) -> dict[Any, Any]:
-    """The dict with large arrays cut into parts, as Paddle does for protocols 2 and 3."""
+    """Split the large arrays of a dict into parts, as Paddle does for protocols 2 and 3."""
     if protocol >= 4:
         return state
     parts: dict[Any, Any] = {}
@@ -210,7 +210,7 @@ def split_big(state: dict[Any, Any], protocol: int) -> dict[Any, Any]:
 
 
 def join_big(state: dict[Any, Any], source: str) -> dict[Any, Any]:
-    """The inverse of `split_big`; FormatError when parts are missing or do not fit."""
+    """Invert `split_big`; raise FormatError when parts are missing or do not fit."""
     table = state.pop(_BIG_TABLE, None)
     if table is None:
         return state
@@ -231,14 +231,14 @@ def join_big(state: dict[Any, Any], source: str) -> dict[Any, Any]:
 def load(path: str | BytesIO, **configs: Any) -> Any:
     """Read a file of `save`, or of Paddle's own paddle.save or static.save (paddle.load).
 
-    Tensors come back as writable NumPy arrays, also with `return_numpy=False`: programs are
-    static here, and arrays are what layers and `set_program_state` take. bfloat16 comes back as
-    uint16, as stored. `path` may also be the prefix of an inference model, whose parameters are
-    then given, or a folder with one file per variable. `keep_name_table` keeps the entry
-    "StructuredToParameterName@@". Of a buffer the value at its position is read, and the position
-    is after it then, where another `save` may have written the next one.
+    Tensors are returned as writable NumPy arrays, also with `return_numpy=False`: programs are
+    static here, and layers and `set_program_state` take arrays. bfloat16 is returned as uint16, as
+    stored. `path` may also be the prefix of an inference model, whose parameters are then returned,
+    or a folder with one file per variable. `keep_name_table` keeps the entry
+    "StructuredToParameterName@@". From a buffer, `load` reads the value at the current position and
+    advances the position past it, where another `save` may have written the next value.
 
-    Raises UnsafeError, naming what was found, for a pickle that would build anything but dicts,
+    Raises UnsafeError, naming the offender, for a pickle that would build objects other than dicts,
     lists, tuples, strings, numbers and arrays, FormatError (ValueError) for a malformed file, and
     ValueError when there is no such file.
     """
@@ -270,9 +270,9 @@ def load(path: str | BytesIO, **configs: Any) -> Any:
 
 
 def load_states(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
-    """The dicts of arrays in `.pdparams` and `.pdopt` files of one save.
+    """Read the dicts of arrays in `.pdparams` and `.pdopt` files of one save.
 
-    Raises FormatError when a file holds no dict, or when they are of different saves.
+    Raises FormatError when a file holds no dict, or when the files are of different saves.
     """
     limit = Limits().params_bytes
     contents = read_together(lambda: dict.fromkeys(paths, limit))
@@ -280,7 +280,7 @@ def load_states(paths: Sequence[Path]) -> dict[Path, dict[str, Any]]:
 
 
 def state_in(data: bytes, path: Path) -> dict[str, Any]:
-    """The dict of arrays in the bytes of such a file."""
+    """Decode the dict of arrays in the bytes of a `.pdparams` or `.pdopt` file."""
     value = read_pickle(data, str(path))
     if not isinstance(value, dict):
         raise FormatError(f"{path}: expected a dict of arrays, found a {type(value).__name__}")
@@ -313,7 +313,7 @@ def _holds_named(value: Any, seen: set[int]) -> bool:
 
 
 def _arrays(value: Any, named: bool, done: dict[int, Any]) -> Any:
-    """The value with arrays for tensors; values shared in the file stay shared."""
+    """Replace stored tensors in a value by arrays; objects shared in the file stay shared."""
     if id(value) in done:
         return done[id(value)]
     if named and _is_named(value):
@@ -333,7 +333,7 @@ def _arrays(value: Any, named: bool, done: dict[int, Any]) -> Any:
 
 
 def _load_stream(data: bytes, source: str) -> Any:
-    """A tensor, selected rows or a program, found by trying each: the formats have no mark."""
+    """Read a tensor, selected rows or a program; try each, as the formats have no magic number."""
     try:
         tensor, end = read_tensor(data, 0, source)
         if end == len(data):
@@ -358,7 +358,7 @@ def _load_stream(data: bytes, source: str) -> Any:
 
 
 def _load_folder(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an inference model, or of a folder with one file per variable."""
+    """Read the parameters of an inference model, or of a folder with one file per variable."""
     folder = Path(path)
     if not folder.is_dir() and not Path(f"{path}.pdmodel").exists():
         hint = ""
@@ -378,7 +378,7 @@ def _load_folder(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_variable_files(folder: Path) -> dict[str, Any]:
-    """The arrays of a folder with one tensor stream per variable, by name."""
+    """Read the arrays of a folder with one tensor stream per variable, by name."""
     found: dict[str, Any] = {}
     for file, data in read_together(lambda: _files_in(folder), folder).items():
         name = file.relative_to(folder).as_posix()
@@ -390,7 +390,7 @@ def load_variable_files(folder: Path) -> dict[str, Any]:
 
 
 def _files_in(folder: Path) -> dict[Path, int]:
-    """The files that may hold variables, without those of an unfinished save."""
+    """List the files that may hold variables, without the files of an unfinished save."""
     files = sorted(f for f in folder.rglob("*") if f.is_file() and not is_ours(f.name))
     for file in files:
         path_of_variable(folder, file.relative_to(folder).as_posix())

@@ -21,26 +21,26 @@ class _Mode(ContextDecorator):
 
 
 class no_grad(_Mode):
-    """Used as a decorator, with or without a call, or in `with` (paddle.no_grad)."""
+    """A decorator, with or without a call, and a `with` context (paddle.no_grad)."""
 
     def __new__(cls, func: Any = None) -> Any:
         return super().__new__(cls) if func is None else func
 
 
 class enable_grad(_Mode):
-    """Used as a decorator, with or without a call, or in `with` (paddle.enable_grad)."""
+    """A decorator, with or without a call, and a `with` context (paddle.enable_grad)."""
 
     def __new__(cls, func: Any = None) -> Any:
         return super().__new__(cls) if func is None else func
 
 
 class set_grad_enabled(_Mode):
-    """Used in `with` (paddle.set_grad_enabled)."""
+    """A `with` context (paddle.set_grad_enabled)."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
 
 
 def is_grad_enabled() -> bool:
-    """False: a static program does not record gradients as it runs (paddle.is_grad_enabled)."""
+    """Return False: a run of a static program records no gradients (paddle.is_grad_enabled)."""
     return False

@@ -1,8 +1,9 @@
-"""Writing in place: `x.add_(y)`, `x[i] = v`, `x.set_value(v)` where a function is traced.
+"""In-place writes: `x.add_(y)`, `x[i] = v`, `x.set_value(v)` in a traced function.
 
-A name of a program is written once or often, so a tensor is changed by an assignment to its name:
-every name of the script for the tensor sees it, and so does who passed it to a function. A view,
-as of `reshape` or an index, is a copy, as in a trace of Paddle's.
+A program may write a name more than once, so a tensor is changed by an assignment to its name:
+every reference of the script to the tensor sees the change, also in the caller of a function
+that got it as an argument. A view, such as a `reshape` or an index, is a copy, as in a trace of
+Paddle's.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ P = ParamSpec("P")
 def in_place(
     function: Callable[P, Variable], written: str = "", *, reshapes: bool = False
 ) -> Callable[P, Variable]:
-    """The form of a function that writes its result to its first argument, or to that called so.
+    """Derive the in-place form of a function, which writes the result to an argument.
 
-    It writes in traces, and to constants before a script makes a program. In a static program it
-    makes a new variable and says so, as in Paddle. Without `reshapes` the tensor keeps its shape:
-    the form raises ProgramError (ValueError) for a result of another one.
+    The argument is the first one, or the one named `written`. The form writes in traces, and to
+    constants before a script creates a program. In a static program it creates a new variable and
+    warns, as in Paddle. Without `reshapes` the tensor keeps its shape: the form raises ProgramError
+    (ValueError) for a result of another shape.
     """
     signature = inspect.signature(function)
     argument = written or next(iter(signature.parameters))
@@ -66,10 +68,10 @@ def in_place(
 
 
 def write(target: Variable, made: Variable, call: str) -> Variable:
-    """Let `target` have the values of `made` from here on; returns it.
+    """Assign the values of `made` to `target` from here on, and return `target`.
 
-    Raises UnsupportedError where another shape or dtype cannot be written: to what is kept between
-    runs, to a variable of another block, and to a feed of a program that is not traced.
+    Raises UnsupportedError where another shape or dtype cannot be written: to a persistable
+    variable, to a variable of another block, and to a feed of a program that is not traced.
     """
     if made is target:
         return target
@@ -111,9 +113,9 @@ def _reason(variable: Variable, *, is_feed: bool) -> str:
 
 
 def _become(target: Variable, made: Variable) -> None:
-    """Make `target` the variable that `made` is; another one has its old name.
+    """Make the object `target` the variable `made`; a copy of it keeps the old name in the block.
 
-    A variable of a program has one type, and the object that the script holds is to have the new.
+    A variable of a program has one type, and the object that the script holds must get the new one.
     """
     block = target.block
     before = dict(vars(target))

@@ -1,8 +1,8 @@
 """Parameters that Paddle 3.3 added to many functions, with one meaning in all of them.
 
 `paddle.add(x, y, out=z)` writes the sum to z and returns z, as in Paddle's dynamic mode. Functions
-that make tensors take PyTorch's `device`, `pin_memory` and `requires_grad`: the executor decides
-where a program runs. What is done `inplace` is a new tensor.
+that create tensors take PyTorch's `device`, `pin_memory` and `requires_grad`: the executor decides
+where a program runs. With `inplace` the result is a new tensor.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ALSO = {
 def without_later(
     function: Callable[..., Any], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Callable[[Any], Any]] | None:
-    """The other keyword arguments, and what remains to be done with the result.
+    """Remove Paddle 3.3's parameters from the arguments; return a function to apply to the result.
 
-    None where the function has all of the names, or does not take those that it lacks.
+    Returns None if no argument is one of those that the function lacks but accepts here.
     """
     if not f"{function.__module__}.".startswith(_OF_TENSORS):
         return None
@@ -56,7 +56,7 @@ def without_later(
 
 
 def _write(out: Any, made: Any, name: str) -> Any:
-    """Let the tensors of `out` have the values of the results."""
+    """Assign the results to the tensors of `out`."""
     if isinstance(made, (list, tuple)):
         if not isinstance(out, (list, tuple)) or len(out) != len(made):
             raise OperandError(f"{name}(): out must have {len(made)} Variables, found {out!r}")

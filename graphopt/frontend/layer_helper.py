@@ -52,18 +52,18 @@ class LayerHelper:
 
     @property
     def startup_program(self) -> Program:
-        """The program that initialises parameters."""
+        """The program that initializes parameters."""
         return default_startup_program()
 
     def temporary(self, *, stop_gradient: bool = False) -> Variable:
-        """A new variable of the current block, whose type the operator that writes it decides."""
+        """Create a variable in the current block; the operator that writes it decides its type."""
         name = unique_name.generate(f"{self.name}.tmp")
         return self.main_program.current_block().create_var(name, stop_gradient=stop_gradient)
 
     def append_op(
         self, type: str, inputs: Slots, outputs: Slots, attrs: Mapping[str, Any] | None = None
     ) -> Operator:
-        """Append an operator to the current block; ProgramError when the operands do not fit."""
+        """Append an operator to the current block; raise ProgramError if operands do not fit."""
         merged = {**current_op_attrs(), **(attrs or {})}
         return self.main_program.current_block()._append_op(type, inputs, outputs, merged)
 
@@ -88,7 +88,7 @@ class LayerHelper:
         *,
         stop_gradient: bool = False,
     ) -> list[Variable]:
-        """As `emit`, with one temporary for each of several output slots."""
+        """Append an operator and return its outputs, one new temporary per output slot."""
         made = [self.temporary(stop_gradient=stop_gradient) for _ in outs]
         self.append_op(type, inputs, dict(zip(outs, made, strict=True)), attrs)
         return made
@@ -96,7 +96,7 @@ class LayerHelper:
     def emit_unnamed(
         self, type: str, inputs: Slots, attrs: Mapping[str, Any] | None, outs: Sequence[str]
     ) -> list[Variable]:
-        """As `emit_all` for layers whose outputs Paddle calls `_generated_var_0`, …"""
+        """Emit as `emit_all`, for layers whose outputs Paddle calls `_generated_var_0`, …"""
         block = self.main_program.current_block()
         made = [block.create_var() for _ in outs]
         self.append_op(type, inputs, dict(zip(outs, made, strict=True)), attrs)
@@ -112,9 +112,9 @@ class LayerHelper:
         default_initializer: Initializer | None = None,
         stop_gradient: bool = False,
     ) -> Parameter:
-        """A parameter of the main program, with the operator that initialises it in the startup.
+        """Create a parameter in the main program, and its initializer in the startup program.
 
-        A parameter of the same name is shared when its shape is the same, and initialised once.
+        A parameter of the same name and shape is shared, and initialized once.
         """
         name = attr.name or unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
         element = as_dtype(dtype or get_default_dtype())
@@ -129,7 +129,7 @@ class LayerHelper:
         return made
 
     def append_activation(self, x: Variable, act: str | None) -> Variable:
-        """`x` through the activation operator of this name; `x` itself when there is none."""
+        """Apply the activation operator of this name to `x`; return `x` if it is None."""
         if act is None:
             return x
         if not isinstance(act, str):
@@ -148,7 +148,7 @@ class LayerHelper:
         return self.emit(act, {"X": x})
 
     def append_bias(self, x: Variable, attr: ParamAttr | None, size: int, axis: int) -> Variable:
-        """x + a new bias of length `size` whose dimension is `axis` of x; x when attr is None."""
+        """Add a new bias of length `size` along `axis` of x; return x when attr is None."""
         if attr is None:
             return x
         bias = self.parameter(attr, [size], x.dtype, is_bias=True)
@@ -165,7 +165,7 @@ def emit(
     out: str = "Out",
     stop_gradient: bool = False,
 ) -> Variable:
-    """Append one operator with one new output, which is named after `layer` (the type)."""
+    """Append one operator with one new output, named after `layer` (default: the operator type)."""
     helper = LayerHelper(layer or type, name)
     return helper.emit(type, inputs, attrs, out=out, stop_gradient=stop_gradient)
 
@@ -178,7 +178,7 @@ def emit_as(
     *,
     stop_gradient: bool = False,
 ) -> Variable:
-    """Append one operator, whose new output has this very name."""
+    """Append one operator whose new output is called `name`."""
     require_static()
     block = default_main_program().current_block()
     made = block.create_var(name, stop_gradient=stop_gradient)
@@ -195,9 +195,9 @@ def emit_whole(
     layer: str,
     name: str | None,
 ) -> Variable:
-    """Append one operator, whose new output is called `<layer>_0`, or by the name that is given.
+    """Append one operator whose new output is called `name`, by default `<layer>_0`.
 
-    A name that is taken gets a number, as other layers' results do.
+    If the name is taken, the output gets a numbered name, as other layers' results do.
     """
     own = name or unique_name.generate(layer)
     if default_main_program().current_block().find_var(own) is not None:
@@ -214,7 +214,7 @@ def emit_into(
     name: str | None = None,
     stop_gradient: bool = False,
 ) -> Variable:
-    """As `emit`, writing to `output` when one is given."""
+    """Append one operator that writes to `output`, or to a new variable if that is None."""
     if output is None:
         return emit(type, inputs, attrs, name=name, stop_gradient=stop_gradient)
     LayerHelper(type, name).append_op(type, inputs, {"Out": output}, attrs)

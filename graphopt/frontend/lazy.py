@@ -1,8 +1,8 @@
-"""Names of modules that are found when they are first used (PEP 562), and errors for the others.
+"""Lazy lookup of module names at their first use (PEP 562), and errors for unknown names.
 
 The stub beside a package, `__init__.pyi`, is the one list of its names: type checkers and editors
-read it, and here it names the module of each name. A stub holds imports and assignments of imported
-names (`Tensor = Variable`), nothing else.
+read it, and here it names the module of each name. A stub holds only imports and assignments of
+imported names (`Tensor = Variable`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Refusal = tuple[str, str]
 
 
 def names_in(stub: Path, package: str) -> dict[str, Source]:
-    """The modules that the public names of a package come from."""
+    """Parse a stub: map each public name of a package to the module that defines it."""
     found: dict[str, Source] = {}
     for node in ast.parse(stub.read_text("utf-8")).body:
         match node:
@@ -41,7 +41,7 @@ def names_in(stub: Path, package: str) -> dict[str, Source]:
 
 
 def names_from(stub: Path, package: str, room: str) -> dict[str, Source]:
-    """Those names of a package that come from the modules of a room below it."""
+    """Parse a stub as `names_in`; keep only the names from modules below the package `room`."""
     found = names_in(stub, package)
     return {name: source for name, source in found.items() if source[0].startswith(f"{room}.")}
 
@@ -53,10 +53,10 @@ def attach(
     refused: Mapping[str, Refusal] | None = None,
     find: Callable[[str], Any] | None = None,
 ) -> None:
-    """Let a module find names when they are used, and explain those that it lacks.
+    """Let a module look up names at their first use, and explain the names that it lacks.
 
-    `names` are imported, those of `refused` are classes that raise UnsupportedError when they are
-    called, and `find` may return any other; it raises KeyError for what it does not know.
+    `names` are imported, `refused` names become classes that raise UnsupportedError when called,
+    and `find` may return any other name; it raises KeyError for unknown names.
     """
     own = module["__name__"]
     known = names or {}
@@ -87,17 +87,17 @@ def attach(
 
 
 def attach_stub(module: MutableMapping[str, Any], find: Callable[[str], Any] | None = None) -> None:
-    """`attach` with the names of the stub beside a package; they are its `__all__`, too."""
+    """Attach the names of the stub beside a package, and list them in its `__all__`."""
     names = names_in(Path(module["__file__"]).with_suffix(".pyi"), module["__name__"])
     module["__all__"] = public(names)
     attach(module, names, find=find)
 
 
 def join_package(module: MutableMapping[str, Any]) -> None:
-    """Let a file find what is in the other files of its package.
+    """Let a module find functions of the other modules of its package.
 
-    Scripts import functions from the file that Paddle has them in (`paddle.tensor.math`), which is
-    not always the file of that name here.
+    Scripts import functions from Paddle's module (`paddle.tensor.math`), and here another module of
+    the package may define them.
     """
     package = module["__name__"].rpartition(".")[0]
 
@@ -113,8 +113,8 @@ def join_package(module: MutableMapping[str, Any]) -> None:
 class _KeepsFunctions(ModuleType):
     """A package whose functions stay when a module of the same name is imported.
 
-    Paddle has such pairs (`fluid.data`, `fluid.layers.rnn`), and the import system puts a module
-    in the package when it is imported, also under the name `paddle`.
+    Paddle has such pairs (`fluid.data`, `fluid.layers.rnn`), and on import, also as `paddle.…`, the
+    import system would overwrite the function with the module.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -125,9 +125,9 @@ class _KeepsFunctions(ModuleType):
 
 
 def keep_functions(package: str, names: Mapping[str, Source] | None = None) -> None:
-    """Let the functions of a package stay when modules of their names are imported.
+    """Keep the functions of a package when modules of the same names are imported.
 
-    `names` are those that are found when they are used.
+    `names` are the package's lazy names.
     """
     module = sys.modules[package]
     vars(module)["_found_later"] = names or {}
@@ -135,12 +135,12 @@ def keep_functions(package: str, names: Mapping[str, Source] | None = None) -> N
 
 
 def load(source: Source) -> Any:
-    """The object that a name of a package stands for."""
+    """Import the object of a package's name."""
     module, name = source
     found = import_module(module)
     return getattr(found, name) if name else found
 
 
 def public(names: Mapping[str, Source]) -> list[str]:
-    """The names that `from package import *` takes."""
+    """List the names that `from package import *` imports."""
     return sorted(name for name in names if not name.startswith("_"))

@@ -25,10 +25,10 @@ _NAMES = {"float32": "float", "float64": "double", "int32": "int", "int64": "int
 
 
 class FetchHandler:
-    """Gets values during `train_from_dataset`; scripts derive it (fluid.executor.FetchHandler).
+    """Receives values in `train_from_dataset`; scripts subclass it (fluid.executor.FetchHandler).
 
-    `var_dict` has Variables by names of its own, whose values `handler` is called with, after the
-    step that ends `period_secs` seconds or more after the last call.
+    `var_dict` maps names of the handler's own to Variables. `handler` gets their values after the
+    first step that ends `period_secs` seconds or more after the last call.
     """
 
     def __init__(self, var_dict: dict[str, Any] | None = None, period_secs: float = 60) -> None:
@@ -43,7 +43,7 @@ class FetchHandler:
 
     @staticmethod
     def help() -> None:
-        """Print how to derive a handler."""
+        """Print an example of a subclass."""
         print(
             "class Show(fluid.executor.FetchHandler):\n"
             "    def handler(self, res_dict):\n"
@@ -102,7 +102,7 @@ class Executor(_Executor):
             )
 
     def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-        """True if no fetched value has a place for lengths: arrays, and results of replicas."""
+        """True if fetched values have no lengths: arrays, and results of replicas."""
         names = ("feed_var_name", "fetch_var_name", "scope", "return_numpy")
         given = dict(zip(names, args, strict=False)) | kwargs
         return not isinstance(source, Program) or bool(given.get("return_numpy", True))
@@ -115,7 +115,7 @@ def _as_list(fetch_list: Any) -> list[Any]:
 
 
 def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
-    """A fetched tensor as a LoDTensor; the elements of an array, whose lengths are in arrays."""
+    """Convert a fetched tensor to a LoDTensor; for a tensor array, convert its elements."""
     if isinstance(value, list):
         elements: list[Any] = value
         return [
@@ -133,14 +133,14 @@ def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
 
 
 def _computed_sequences(block: Block, levels: Sequence[Levels]) -> list[str]:
-    """The variables with lengths that operators compute."""
+    """List the length variables that operators of the block compute."""
     names = {level: None for own in levels for level in own if isinstance(level, str)}
     found = {name: block.vars.get(name) for name in names}
     return [name for name, v in found.items() if v is not None and not v.is_data]
 
 
 def _fed_lengths(feed: Any) -> dict[str, Any]:
-    """The lengths in a feed by the names of their variables."""
+    """Map the names of length variables to the lengths in a feed."""
     known: dict[str, Any] = {}
     for name, value in feed.items() if isinstance(feed, dict) else ():
         known[name] = value
@@ -150,7 +150,7 @@ def _fed_lengths(feed: Any) -> dict[str, Any]:
 
 
 def _numbers(levels: Levels, known: Mapping[str, Any], tensor: LoDTensor) -> list[list[int]]:
-    """The lengths of a fetched tensor; [] where they are not known or do not fit its rows."""
+    """Compute the lengths of a fetched tensor; [] if they are unknown or do not fit its rows."""
     rows = (tensor.shape() or [0])[0]
     found: list[list[int]] = []
     for level in levels:
@@ -166,9 +166,9 @@ def _numbers(levels: Levels, known: Mapping[str, Any], tensor: LoDTensor) -> lis
 
 
 def as_numpy(tensor: Any) -> Any:
-    """A tensor as an array, a list of them as a list; None for one without a value.
+    """Convert a tensor to an array, a list of tensors to a list; None for one without a value.
 
-    Raises RuntimeError for sequences, whose lengths an array does not have.
+    Raises RuntimeError for sequences, since an array has no lengths.
     """
     if isinstance(tensor, list):
         return [as_numpy(item) for item in tensor]
@@ -182,10 +182,10 @@ def as_numpy(tensor: Any) -> Any:
 
 
 def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
-    """A tensor of a number, a list, a tuple or an array; `place` has no effect.
+    """Convert a number, a list, a tuple or an array to a tensor; `place` has no effect.
 
-    Arrays keep their own dtype, the others take `dtype`. Raises AssertionError when they have
-    none, TypeError for anything else.
+    Arrays keep their own dtype, other values are converted to `dtype`. Raises AssertionError if
+    `dtype` is missing for those, TypeError for data of another type.
     """
     if isinstance(data, np.ndarray):
         array = data
@@ -204,7 +204,7 @@ def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
 
 
 def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) -> Any:
-    """The value of a variable in a scope; AssertionError when the scope does not have it."""
+    """Read a variable from a scope; raise AssertionError when the scope does not have it."""
     own = name.name if isinstance(name, Variable) else name
     slot = (scope or global_scope()).find_var(own)
     if slot is None:

@@ -28,7 +28,7 @@ class LoDTensor(_Tensor):
         self._note_lengths(lengths)
 
     def _place(self) -> CPUPlace:
-        """The host, where all values of scripts are."""
+        """Return the host, which holds the values of all tensors of scripts."""
         return CPUPlace()
 
 
@@ -36,14 +36,14 @@ LoDTensorArray = list
 
 
 def lengths_between(offsets: Sequence[int]) -> list[int]:
-    """The lengths of sequences that start at these offsets; the last one is the end."""
+    """Compute sequence lengths from their start offsets; the last offset is the end."""
     return np.diff(offsets).tolist()
 
 
 def create_lod_tensor(
     data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: Any = None
 ) -> LoDTensor:
-    """A tensor of an array, or of a list of sequences of numbers, with lengths.
+    """Create a tensor with lengths from an array or a list of sequences of numbers.
 
     Numbers in a list become int64 rows of one element. Raises ValueError when the lengths do not
     fit the data. Paddle page: fluid.create_lod_tensor.
@@ -68,7 +68,7 @@ def create_random_int_lodtensor(
     low: int,
     high: int,
 ) -> LoDTensor:
-    """Random integers from low to high, as many rows of base_shape as the lengths say.
+    """Draw random integers from low to high: rows of base_shape, with the lengths of sequences.
 
     Paddle page: fluid.create_random_int_lodtensor.
     """

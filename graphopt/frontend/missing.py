@@ -1,7 +1,7 @@
 """Advice for public names of Paddle that graphopt lacks.
 
-`public_names.txt` has the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, and `paddle_modules.txt`
-the modules of 1.8.5 and 2.6.2; `tests/frontend` has what records them.
+`public_names.txt` lists the public names of Paddle 1.8.5, 2.6.2 and 3.3.1, and `paddle_modules.txt`
+the modules of 1.8.5 and 2.6.2; scripts in `tests/frontend` record them.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ HOMES = (
 
 @cache
 def public_names() -> Mapping[str, set[str]]:
-    """The public names of Paddle by the module or class that they are in."""
+    """Read the public names of Paddle, by their module or class."""
     found: dict[str, set[str]] = {}
     for line in _RECORD.read_text("utf-8").splitlines():
         if not line.startswith("["):
@@ -216,22 +216,22 @@ def public_names() -> Mapping[str, set[str]]:
 
 @cache
 def paddle_modules() -> Mapping[str, set[str]]:
-    """The modules of Paddle by the package that they are in."""
+    """Read the names of Paddle's modules, by their package."""
     lines = _MODULES.read_text("utf-8").splitlines()
     return {package: set(names.split()) for package, _, names in (s.partition(": ") for s in lines)}
 
 
 def missing_module(name: str) -> str | None:
-    """The module of the table that a dotted name is, or is in; None where there is none."""
+    """Find the entry of `MODULES` that is or contains a dotted name; None if there is none."""
     while name and name not in MODULES:
         name = name.rpartition(".")[0]
     return name or None
 
 
 def words(name: str) -> str | None:
-    """The error for `paddle.x.y`, which graphopt lacks, with advice; None if Paddle lacks it, too.
+    """Compose the error for `paddle.x.y`, which graphopt lacks; None if Paddle lacks it, too.
 
-    Every name in a missing module is taken for one that Paddle has.
+    The error has advice. Every name in a missing module counts as a name of Paddle.
     """
     module = missing_module(name)
     if module is not None:
@@ -243,7 +243,7 @@ def words(name: str) -> str | None:
 
 
 def _advice(space: str, name: str) -> str:
-    """The row of the table, a namesake in another place, or the row of other names."""
+    """Look up the advice for a name: its row, a namesake elsewhere, or the row of other names."""
     own = _ADVICE.get(space, {})
     exact = next((text for text, names in own.items() if name in names.split()), None)
     found = exact or _namesake(space, name)
@@ -254,7 +254,7 @@ def _advice(space: str, name: str) -> str:
 
 
 def _namesake(space: str, name: str) -> str | None:
-    """The name in full of a function or class in another place; None for members of objects."""
+    """Find the full name of a function or class of that name elsewhere; None for object members."""
     is_class = space[space.rfind(".") + 1].isupper()
     if is_class and space != "paddle.Tensor":
         return None
@@ -267,7 +267,7 @@ def _namesake(space: str, name: str) -> str | None:
 
 
 def name_error(module: str, name: str) -> AttributeError:
-    """The error for a name that a module lacks, with advice if it is a public name of Paddle."""
+    """Build the error for a name that a module lacks, with advice for a public name of Paddle."""
     text = None if name.startswith("_") else words(f"{module.replace(_ROOT, 'paddle', 1)}.{name}")
     if text is not None:
         return AttributeError(text)
@@ -275,7 +275,7 @@ def name_error(module: str, name: str) -> AttributeError:
 
 
 def _unknown(owner: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that Paddle lacks, too; with the nearest of these names."""
+    """Build the error for a name that Paddle lacks, too; suggest the nearest of `names`."""
     text = f"{owner} has no attribute '{name}'"
     if not name.startswith("_"):
         from difflib import get_close_matches  # for errors alone
@@ -286,7 +286,7 @@ def _unknown(owner: str, name: str, names: Iterable[str]) -> AttributeError:
 
 
 def explain(module: MutableMapping[str, Any]) -> None:
-    """Give a module errors with advice for public names of Paddle that it lacks."""
+    """Give a module errors with advice for missing public names of Paddle."""
 
     def look(name: str) -> Any:
         raise name_error(module["__name__"], name)
@@ -297,7 +297,7 @@ def explain(module: MutableMapping[str, Any]) -> None:
 
 
 def explain_members(owner: type, space: str) -> None:
-    """Give a class errors with advice for public members of Paddle's class that it lacks."""
+    """Give a class errors with advice for missing public members of Paddle's class."""
 
     def look(self: Any, name: str) -> Any:
         raise member_error(self, name, space)
@@ -306,7 +306,7 @@ def explain_members(owner: type, space: str) -> None:
 
 
 def member_error(owner: Any, name: str, space: str) -> AttributeError:
-    """The error for a member that an object lacks, with advice if the class in Paddle has it."""
+    """Build the error for a member that an object lacks, with advice if Paddle's class has it."""
     text = None if name.startswith("_") else words(f"{space}.{name}")
     if text is not None:
         return AttributeError(text)

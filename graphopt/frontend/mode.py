@@ -25,7 +25,7 @@ _chosen = False
 
 
 def enable_static() -> None:
-    """Build programs instead of running each call (paddle.enable_static); the mode at the start."""
+    """Build programs instead of running each call (paddle.enable_static). The initial mode."""
     global _dynamic, _chosen
     _dynamic, _chosen = False, True
 
@@ -34,7 +34,7 @@ def disable_static(place: Any = None) -> None:
     """Leave static mode (paddle.disable_static).
 
     graphopt has no dynamic mode: layers, constants of `paddle.to_tensor` and functions of
-    `paddle.jit.to_static` go on to work, and anything else that would make a variable or an
+    `paddle.jit.to_static` continue to work. Every other function that creates a variable or an
     operator raises UnsupportedError until `enable_static()`.
     """
     global _dynamic, _chosen
@@ -47,7 +47,7 @@ def in_dynamic_mode() -> bool:
 
 
 def in_pir_mode() -> bool:
-    """False: layers append Operators to a Program, and no operations of PIR (in_pir_mode)."""
+    """Return False: layers append Operators to a Program, not PIR operations (in_pir_mode)."""
     return False
 
 
@@ -59,15 +59,15 @@ def in_dynamic_or_pir_mode() -> bool:
 def would_be_dynamic() -> bool:
     """True where Paddle is in dynamic mode.
 
-    That is after `disable_static()`, and before a script chooses a mode or makes a program; 1.8
-    begins in static mode.
+    Paddle is so after `disable_static()`, and before a script chooses a mode or creates a program;
+    1.8 begins in static mode.
     """
     undecided = not _chosen and is_first_program() and not default_main_program().is_fluid
     return _dynamic or undecided
 
 
 def never_static() -> str:
-    """The end of an error where a script never chose static mode; empty for one that did."""
+    """Compose a hint for an error if the script never chose static mode; empty otherwise."""
     if not would_be_dynamic():
         return ""
     return (
@@ -79,7 +79,7 @@ def never_static() -> str:
 
 @contextmanager
 def static_mode() -> Iterator[None]:
-    """Static mode inside the block, whatever mode is around it."""
+    """Switch to static mode inside the `with` block, and restore the mode after it."""
     global _dynamic
     before, _dynamic = _dynamic, False
     try:
@@ -89,7 +89,7 @@ def static_mode() -> Iterator[None]:
 
 
 def require_static() -> None:
-    """DynamicModeError (AssertionError) in dynamic mode."""
+    """Raise DynamicModeError (AssertionError) in dynamic mode."""
     if _dynamic:
         raise DynamicModeError(
             "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
@@ -106,7 +106,7 @@ def set_printoptions(
     sci_mode: bool | None = None,
     linewidth: int | None = None,
 ) -> None:
-    """Set the form in which arrays print, which is NumPy's (paddle.set_printoptions)."""
+    """Set NumPy's print options, which arrays print with (paddle.set_printoptions)."""
     given = {
         "precision": precision,
         "threshold": threshold,
@@ -118,11 +118,11 @@ def set_printoptions(
 
 
 def disable_signal_handler() -> None:
-    """Nothing: handlers of signals are the process's own (paddle.disable_signal_handler)."""
+    """Do nothing: graphopt installs no signal handlers (paddle.disable_signal_handler)."""
 
 
 def set_default_dtype(d: Any) -> None:
-    """The dtype of new floating-point tensors and parameters (paddle.set_default_dtype).
+    """Set the dtype of new floating-point tensors and parameters (paddle.set_default_dtype).
 
     Raises TypeError when `d` is not float16, bfloat16, float32 or float64.
     """
@@ -136,14 +136,14 @@ def set_default_dtype(d: Any) -> None:
 
 
 def get_default_dtype() -> DType:
-    """The dtype of new floating-point tensors (paddle.get_default_dtype)."""
+    """Return the dtype of new floating-point tensors (paddle.get_default_dtype)."""
     return _default_dtype
 
 
 def seed(seed: int) -> Generator:
     """Seed the generator of programs without a seed of their own, and return it (paddle.seed).
 
-    False is 0, as in Paddle: settings without a seed say so.
+    False counts as 0, as in Paddle: some settings write False for no seed.
     """
     if isinstance(seed, bool):
         seed = int(seed)
@@ -162,18 +162,18 @@ def op_attrs(**attrs: Any) -> Iterator[None]:
 
 
 def current_op_attrs() -> dict[str, Any]:
-    """The attributes that new operators get (see `op_attrs`)."""
+    """Return the attributes that new operators get (see `op_attrs`)."""
     return _op_attrs
 
 
 class _Names:
-    """One level of name scopes: those below it, and how often each name was used."""
+    """One level of name scopes: the scopes below it, and the number of uses of each name."""
 
     def __init__(self) -> None:
         self._made: dict[str, int] = {}
 
     def child(self, prefix: str) -> str:
-        """The name of a new scope: the prefix, numbered from its second use on."""
+        """Generate the name of a new scope: the prefix, numbered from its second use on."""
         number = self._made.get(prefix, 0)
         self._made[prefix] = number + 1
         return f"{prefix}_{number}" if number else prefix
@@ -209,11 +209,11 @@ _DEVICES = ("", "cpu", "gpu", "xpu")
 
 @contextmanager
 def device_guard(device: str | None = None) -> Iterator[None]:
-    """Note a device on operators (paddle.static.device_guard).
+    """Record a device on operators (paddle.static.device_guard).
 
     Operators made inside get the attribute `op_device`. XLA places whole programs, so it does not
     change where they run. Raises ValueError unless `device` is None, 'cpu', 'gpu' or 'xpu', the
-    last two with a number after a colon if need be.
+    last two optionally with a number after a colon.
     """
     kind, _, index = (device or "").partition(":")
     if kind == "cpu" and index:

@@ -1,11 +1,11 @@
 """Data sets of text files in Paddle's MultiSlot form (paddle.distributed.QueueDataset and others).
 
-A line has the values of every slot, each after their number: `2 7 9 1 0.5` is the slot [7, 9] and
-the slot [0.5]. Lines are what a command prints that gets a file as its input. Slots of variables
-with lengths are fed as sequences; those of dense variables have one row for each line.
+A line has the values of every slot, each after their count: `2 7 9 1 0.5` is the slot [7, 9] and
+the slot [0.5]. A pipe command reads a file as its input and prints the lines. Slots of variables
+with lengths are fed as sequences; slots of dense variables have one row for each line.
 
-Paddle's threads train side by side on a part of the files each, in no certain order. Here lines
-come in the order of the files, as with one thread there, and are read ahead of the steps.
+Paddle's threads each train on a part of the files, in no certain order. Here lines come in the
+order of the files, as with one thread there, and are read ahead of the steps.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AS_PADDLE = Path(__file__).parent / "as_paddle"
 
 
 class SlotDataset:
-    """Settings of a data set, and the feeds that its files make.
+    """The settings of a data set, and the feeds read from its files.
 
     `feed_name` is Paddle's name of the reader.
     """
@@ -80,7 +80,7 @@ class SlotDataset:
         self._pipe_command = pipe_command
 
     def _desc(self) -> str:
-        """The settings as Paddle's text."""
+        """Format the settings as Paddle's protobuf text."""
         lines = [f'name: "{self.feed_name}"', f"batch_size: {self._batch_size}"]
         if self._variables:
             lines.append("multi_slot_desc {")
@@ -97,7 +97,7 @@ class SlotDataset:
         return "\n".join([*lines, f'pipe_command: "{self._pipe_command}"', ""])
 
     def _records(self) -> Iterator[Record]:
-        """The slots of every line of every file."""
+        """Parse every line of every file into its slots."""
         if not self._variables:
             raise FeedError("the data set has no variables; name them by set_use_var")
         for name in self.filelist:
@@ -110,7 +110,7 @@ class SlotDataset:
                     ) from None
 
     def _parse_line(self, words: list[str]) -> Record:
-        """The slots of a line; ValueError for one that does not fit."""
+        """Parse a line into its slots; raise ValueError if it does not fit."""
         at = 2 * sum(self._before.values())
         record: Record = []
         for variable in self._variables:
@@ -137,7 +137,7 @@ class SlotDataset:
         return record
 
     def _feed(self, records: Sequence[Record]) -> dict[str, Any]:
-        """The feed of a batch."""
+        """Build the feed of a batch."""
         feed: dict[str, Any] = {}
         for variable, values in zip(self._variables, zip(*records, strict=True), strict=True):
             whole = np.concatenate(values)
@@ -161,15 +161,15 @@ class SlotDataset:
                 yield self._feed(group)
 
     def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
-        """The feed of each batch, read from the files ahead of its use.
+        """Iterate over the feeds of all batches, read from the files ahead of their use.
 
-        The last may be smaller; with `whole` it is left out then.
+        The last batch may be smaller; with `whole` it is dropped then.
         """
         return Prefetch(lambda: self._feeds_of(self._records(), whole), 4)
 
 
 class InMemory(SlotDataset):
-    """A data set that is loaded as a whole, and may be shuffled."""
+    """A data set that is loaded as a whole and may be shuffled."""
 
     feed_name = "MultiSlotInMemoryDataFeed"
 
@@ -181,11 +181,11 @@ class InMemory(SlotDataset):
         self._error: BaseException | None = None
 
     def load_into_memory(self) -> None:
-        """Read all files; FeedError for a line that does not fit."""
+        """Read all files; raise FeedError for a line that does not fit."""
         self._memory = list(self._records())
 
     def preload_into_memory(self, thread_num: int | None = None) -> None:
-        """Begin to read all files, in a thread; `wait_preload_done` ends it."""
+        """Start a thread that reads all files; `wait_preload_done` joins it."""
 
         def load() -> None:
             try:
@@ -197,7 +197,7 @@ class InMemory(SlotDataset):
         self._loading.start()
 
     def wait_preload_done(self) -> None:
-        """Wait until all files are read; raises what `load_into_memory` raises."""
+        """Wait until all files are read; raise the errors of `load_into_memory`."""
         if self._loading is not None:
             self._loading.join()
         error, self._loading, self._error = self._error, None, None
@@ -205,11 +205,11 @@ class InMemory(SlotDataset):
             raise error
 
     def local_shuffle(self) -> None:
-        """Put the lines in memory in another order, by Python's `random`."""
+        """Shuffle the lines in memory with Python's `random`."""
         random.shuffle(self._require_memory())
 
     def global_shuffle(self, fleet: Any = None, thread_num: int = 12) -> None:
-        """As `local_shuffle`; UnsupportedError where several trainers would exchange lines."""
+        """Shuffle as `local_shuffle`; UnsupportedError if several trainers would exchange lines."""
         if fleet is not None and fleet.worker_num() > 1:
             raise UnsupportedError(
                 "global_shuffle() among several trainers is not supported: give each trainer its "
@@ -219,7 +219,7 @@ class InMemory(SlotDataset):
         self._shuffled = len(self._require_memory())
 
     def slots_shuffle(self, slots: Sequence[str]) -> None:
-        """Exchange the values of these slots among the lines in memory, each slot by itself."""
+        """Shuffle the values of these slots among the lines in memory, each slot by itself."""
         records = self._require_memory()
         for at, variable in enumerate(self._variables):
             if variable.name in slots:
@@ -229,19 +229,19 @@ class InMemory(SlotDataset):
                     record[at] = own
 
     def release_memory(self) -> None:
-        """Forget the lines in memory."""
+        """Drop the lines in memory."""
         self._memory, self._shuffled = None, 0
 
     def get_memory_data_size(self, fleet: Any = None) -> Any:
-        """The number of lines in memory, an int64 of NumPy."""
+        """Count the lines in memory, as a NumPy int64."""
         return np.int64(len(self._memory or ()))
 
     def get_shuffle_data_size(self, fleet: Any = None) -> Any:
-        """The number of lines after `global_shuffle`, an int64 of NumPy; 0 before it."""
+        """Count the lines after `global_shuffle`, as a NumPy int64; 0 before it."""
         return np.int64(self._shuffled)
 
     def feeds(self, whole: bool = False) -> Iterator[dict[str, Any]]:
-        """As `SlotDataset.feeds`, of the lines in memory."""
+        """Iterate over feeds as `SlotDataset.feeds`, from the lines in memory."""
         return self._feeds_of(self._require_memory(), whole)
 
     def _require_memory(self) -> list[Record]:
@@ -251,9 +251,9 @@ class InMemory(SlotDataset):
 
 
 def _lines(name: str, command: str) -> Iterator[str]:
-    """The lines that a shell command prints whose input is a file.
+    """Run a shell command with a file as its input, and yield the lines that it prints.
 
-    FeedError for a file that cannot be read, and for a command that fails.
+    Raises FeedError for a file that cannot be read, and for a command that fails.
     """
     if name.startswith(_REMOTE):
         raise UnsupportedError(f"{name}: only local files are read; copy it to this machine")
@@ -277,7 +277,7 @@ def _lines(name: str, command: str) -> Iterator[str]:
 
 
 def _environment() -> dict[str, str] | None:
-    """The environment of a pipe command: `import paddle` in it means what it means here."""
+    """Build the environment of a pipe command, whose `import paddle` finds the same modules."""
     if not any(isinstance(finder, PaddleFinder) for finder in sys.meta_path):
         return None
     root = Path(__file__).parent.parent.parent
@@ -291,7 +291,7 @@ def _environment() -> dict[str, str] | None:
 
 
 def _numbers(words: list[str], dtype: str) -> np.ndarray[Any, Any]:
-    """The values of a slot; identifiers of 64 bits without a sign keep their bits."""
+    """Parse the values of a slot; unsigned 64-bit identifiers keep their bits."""
     if dtype == "float32":
         return np.array(words, "float32")
     return np.array([int(word) % 2**64 for word in words], "uint64").view("int64")

@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts of anything, in any depth: their leaves, and others in the same form."""
+"""Nested lists, tuples and dicts: their leaves, and structures of the same form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a structure, in order; dicts by sorted key. Any other value is one leaf."""
+    """List the leaves of a structure in order, dicts by sorted key. Any other value is one leaf."""
     return list(_walk(tree))
 
 
@@ -23,7 +23,7 @@ def _walk(tree: Any) -> Iterator[Any]:
 
 
 def rebuild(tree: Any, values: list[Any]) -> Any:
-    """A structure like `tree` with these leaves; as many as it has."""
+    """Build a structure of the form of `tree` from its leaves' replacements, as many as it has."""
     remaining = iter(values)
 
     def again(part: Any) -> Any:
@@ -40,12 +40,12 @@ def rebuild(tree: Any, values: list[Any]) -> Any:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The structure with `function` applied to each leaf."""
+    """Apply `function` to each leaf of a structure."""
     return rebuild(tree, [function(leaf) for leaf in leaves(tree)])
 
 
 def difference(a: Any, b: Any, where: str = "") -> str | None:
-    """The difference of two structures' forms, in words; None when they have the same form.
+    """Describe the difference in form of two structures; None when they have the same form.
 
     A list and a tuple of the same length have the same form.
     """

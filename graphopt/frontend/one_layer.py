@@ -1,4 +1,4 @@
-"""Names of a layer that is one operator in Paddle and several ones here.
+"""Names for a layer that is one operator in Paddle and several here.
 
 Intermediate values have names of their own, which do not advance Paddle's counters; the results
 have the names of Paddle's layer. So scripts that fetch by name, and all later names, are as in
@@ -19,10 +19,10 @@ R = TypeVar("R")
 
 
 def one_layer(layer: str, *numbers: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A function whose results are called `<layer>_0.tmp_<number>`, as those of one layer.
+    """Decorate a function so that its results are named `<layer>_0.tmp_<number>`, as one layer's.
 
-    Each result has one of the `numbers`; the first has 0 unless they are given. An argument `name`
-    of the function takes the place of `<layer>_0`.
+    Result i gets the i-th of `numbers` (default: 0 for the first). An argument `name` of the
+    function replaces `<layer>_0`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -40,9 +40,9 @@ def one_layer(layer: str, *numbers: int) -> Callable[[Callable[P, R]], Callable[
 
 
 def made_by(own: str, numbers: Sequence[int], function: Callable[[], R]) -> R:
-    """The results of the function, as temporaries of the layer that is called `own`.
+    """Call a function and name its results as temporaries of the layer called `own`.
 
-    Result i is `<own>.tmp_<numbers[i]>`, if the function made it.
+    Result i becomes `<own>.tmp_<numbers[i]>`, if the function created it.
     """
     # a name that a script gives may come twice
     inner = unique_name.generate(f"{own}/part")
@@ -59,7 +59,7 @@ def made_by(own: str, numbers: Sequence[int], function: Callable[[], R]) -> R:
 
 
 def _rename(variable: Variable, name: str, first: int) -> None:
-    """Another name for a variable that operators after the `first` ones of its block made."""
+    """Rename a variable that operators after the first `first` ones of its block write or read."""
     block = variable.block
     del block.vars[variable.name]
     for op in block.ops[first:]:

@@ -1,6 +1,6 @@
 """`import paddle` as graphopt: an importer for one process, and hints for missing names.
 
-A module `paddle.x` is the very module `graphopt.x`, so that no class exists twice.
+A module `paddle.x` is the same object as `graphopt.x`, so that no class exists twice.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _ROOT = __name__.partition(".")[0]
 
 
 class PaddleFinder(MetaPathFinder):
-    """Finds `paddle` and its modules as those of graphopt."""
+    """Resolves `paddle` and its modules to graphopt's modules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of a module of paddle; None for other modules.
+        """Find the spec of a module of `paddle`; None for other modules.
 
-        A module that graphopt is known to lack can be imported, by its name here as well, and
-        refuses each call; for others ModuleNotFoundError is raised. A file of
-        Paddle's that graphopt does not have gives the names of its package.
+        A module that graphopt is known to lack can be imported, also as `graphopt.…`, and raises at
+        each call. Other missing modules raise ModuleNotFoundError. A module of Paddle for which
+        graphopt has no file has the names of its package.
         """
         top, _, rest = fullname.partition(".")
         if top == _ROOT and missing_module(f"paddle.{rest}"):
@@ -54,7 +54,7 @@ class PaddleFinder(MetaPathFinder):
 
 
 class _Absent(Loader):
-    """Makes the module that stands for one that graphopt lacks."""
+    """Creates a placeholder for a module that graphopt lacks."""
 
     def __init__(self, words: str, package: ModuleType | None = None) -> None:
         self.words = words
@@ -64,11 +64,11 @@ class _Absent(Loader):
         return AbsentModule(spec.name, self.words, self.package)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is left to do."""
+        """Do nothing: `create_module` has built the module."""
 
 
 def forget() -> None:
-    """Take every `paddle` module, and those that stand for missing ones, out of the imported."""
+    """Remove every `paddle` module, and the placeholders of missing ones, from `sys.modules`."""
     for name, module in list(sys.modules.items()):
         if isinstance(module, AbsentModule):
             # the import system has put it into the module of graphopt that is above it
@@ -80,7 +80,7 @@ def forget() -> None:
 
 
 def hint(error: BaseException) -> str | None:
-    """Advice for an error about a name that graphopt lacks, or a release; None for others."""
+    """Compose advice for an error about a missing name or a release; None for other errors."""
     if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
         module, name = error.obj.__name__, error.name
     elif isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):

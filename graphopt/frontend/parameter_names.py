@@ -1,8 +1,8 @@
-"""Parameters under the names that another release of Paddle gives them.
+"""Parameters under the names that another release of Paddle has.
 
 1.8 has `index_select(input, index, dim)`, 2.x has `index_select(x, index, axis)`, and 3.3 takes
-PyTorch's names beside its own. They mean the same in every function that has such a parameter, so
-one list serves all functions.
+PyTorch's names in addition to its own. They mean the same in every function with such a
+parameter, so one list serves all functions.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 
 def with_own_names(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The keyword arguments of a call by the function's own names; None where that does not help.
+    """Rename the keyword arguments of a call to the function's own names; None if that cannot help.
 
-    That is so where the function has all the names, and where it lacks one that has no synonym.
+    It cannot help where the function has all the names, or lacks one that has no synonym.
     """
     parameters = signature(function).parameters
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values()):

@@ -1,4 +1,4 @@
-"""ParamAttr: how a layer's parameter is named, initialised, trained (paddle.ParamAttr)."""
+"""ParamAttr: the name, initializer and training options of a parameter (paddle.ParamAttr)."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class ParamAttr:
 
     @staticmethod
     def _to_attr(arg: Any) -> Any:
-        """As `as_param_attr`, with a list for a list, and False for False."""
+        """Convert as `as_param_attr`, a list element by element; return False for False."""
         if isinstance(arg, (list, tuple)):
             return [ParamAttr._to_attr(item) for item in cast("list[Any]", arg)]
         return as_param_attr(arg) or False
 
     def parameter_options(self) -> dict[str, Any]:
-        """Keyword arguments of `Block.create_parameter`."""
+        """Collect the keyword arguments of `Block.create_parameter`."""
         return {
             "trainable": self.trainable,
             "optimize_attr": {"learning_rate": self.learning_rate},
@@ -64,7 +64,7 @@ class WeightNormParamAttr(ParamAttr):
     """A weight as a length times a direction (Salimans and Kingma, 2016).
 
     The layer's weight is g * v / norm(v), with the parameters `<name>_g` and `<name>_v`; the norm
-    is over all axes but `dim`, or over all. v starts as the initializer says and g as its norm.
+    is over all axes but `dim`, or over all. The initializer sets v, and g starts as v's norm.
     Paddle page: paddle.static.WeightNormParamAttr.
     """
 
@@ -94,10 +94,10 @@ def _check(name: str, value: Any, kinds: Any) -> None:
 
 
 def as_param_attr(spec: Any) -> ParamAttr | None:
-    """The ParamAttr of a layer's `weight_attr` or `bias_attr`; None for False.
+    """Convert a layer's `weight_attr` or `bias_attr` to a ParamAttr; None for False.
 
-    A string is a name; an initializer or a regularizer stands for an attribute with only that;
-    None and True mean the defaults. Raises TypeError for anything else.
+    A string is a name; an initializer or a regularizer becomes an attribute with only that;
+    None and True mean the defaults. Raises TypeError for other values.
     """
     if spec is None or spec is True:
         return ParamAttr()
@@ -115,7 +115,7 @@ def as_param_attr(spec: Any) -> ParamAttr | None:
 
 
 def as_weight_attr(spec: Any, function: str) -> ParamAttr:
-    """As `as_param_attr`, for a parameter that the layer cannot do without."""
+    """Convert as `as_param_attr`, for a required parameter; raise ValueError for False."""
     attr = as_param_attr(spec)
     if attr is None:
         raise ValueError(f"{function}(): the weight's ParamAttr should not be False")

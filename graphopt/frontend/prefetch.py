@@ -1,4 +1,4 @@
-"""Iteration ahead of its consumer, in a thread."""
+"""Iteration in a thread, ahead of the consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Ahead:
-    """The items that a thread has made and the consumer has not taken yet."""
+    """The items that a thread has produced and the consumer has not taken yet."""
 
     def __init__(self, size: int) -> None:
         self.size = max(size, 1)
@@ -21,7 +21,7 @@ class _Ahead:
         self.error: BaseException | None = None
 
     def fill(self, source: Callable[[], Iterable[Any]]) -> None:
-        """Make items until the source ends or fails, or the consumer has gone."""
+        """Produce items until the source ends or fails, or the consumer closes."""
         try:
             for item in source():
                 with self.changed:
@@ -38,7 +38,7 @@ class _Ahead:
                 self.changed.notify_all()
 
     def take(self) -> Generator[Any]:
-        """The items in order; then the error of the source, if it failed."""
+        """Yield the items in order, then raise the error of the source if it failed."""
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.items or self.ended)
@@ -51,14 +51,14 @@ class _Ahead:
             raise self.error
 
     def close(self) -> None:
-        """Let the thread end at its next item."""
+        """Stop the thread at its next item."""
         with self.changed:
             self.closed = True
             self.changed.notify_all()
 
 
 class Prefetch(Iterator[Any]):
-    """The items of `source()`, of which a thread of its own makes up to `size` ahead.
+    """The items of `source()`, produced up to `size` ahead by a thread.
 
     An error of the source is raised by `next`, after the items before it. Closing the iterator, or
     dropping it, ends the `thread`.
@@ -76,10 +76,10 @@ class Prefetch(Iterator[Any]):
         return next(self._items)
 
     def size(self) -> int:
-        """The number of items that are made and not taken yet."""
+        """Count the items that are produced and not taken yet."""
         return len(self._ahead.items)
 
     def close(self) -> None:
-        """End the thread at its next item, and the iterator at once."""
+        """End the iterator at once, and the thread at its next item."""
         self._ahead.close()
         self._items.close()

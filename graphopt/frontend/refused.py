@@ -28,6 +28,6 @@ NAMES: Mapping[str, tuple[str, str]] = {
 
 
 def refuse(space: str, name: str, table: Mapping[str, tuple[str, str]]) -> Absent:
-    """The class that stands for a refused name: it raises when it is called."""
+    """Create the placeholder class for a refused name; it raises UnsupportedError when called."""
     reason, instead = table[name]
     return absent(name, f"{space}.{name} is not supported: {reason}. Instead: {instead}")

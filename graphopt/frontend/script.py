@@ -63,7 +63,7 @@ def run_script(path: str | os.PathLike[str], args: Sequence[str] = ()) -> int:
 
 @contextmanager
 def _as_main(file: Path, argv: list[str]) -> Iterator[ModuleType]:
-    """The module `__main__` of a script, with the process as the script expects it."""
+    """Install the module `__main__` of a script, and restore the process state after it."""
     main = ModuleType("__main__")
     main.__dict__.update(__file__=str(file), __builtins__=__builtins__, __cached__=None)
     finder = PaddleFinder()
@@ -81,7 +81,7 @@ def _as_main(file: Path, argv: list[str]) -> Iterator[ModuleType]:
 
 
 def _exit_code(error: SystemExit) -> int:
-    """The exit code of `sys.exit(x)`; text goes to stderr."""
+    """Compute the exit code of `sys.exit(x)`; print a text to stderr."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
     print(error.code, file=sys.stderr)
@@ -89,7 +89,7 @@ def _exit_code(error: SystemExit) -> int:
 
 
 def _show(error: BaseException, file: str) -> None:
-    """Print the traceback from the script's first line on, and hints for missing names."""
+    """Print the traceback from the script's first frame on, and hints for missing names."""
     start: TracebackType | None = error.__traceback__
     while start is not None and start.tb_frame.f_code.co_filename != file:
         start = start.tb_next

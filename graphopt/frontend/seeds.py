@@ -6,6 +6,6 @@ from graphopt.ir.program import default_main_program, default_startup_program
 
 
 def _manual_program_seed(seed: int) -> None:
-    """Set `random_seed` of the default programs, and of all that are made from now on."""
+    """Set `random_seed` of the default programs, and of all programs created from now on."""
     default_main_program().global_seed(seed)
     default_startup_program().global_seed(seed)

@@ -1,9 +1,9 @@
-"""Lengths of the sequences in a variable, noted while a script is writing its program.
+"""Lengths of the sequences in a variable, recorded while a script builds its program.
 
-Paddle's tensors carry their lengths (LoD); here a variable only notes where they are, one note for
-each level, outermost first: the name of an int64 variable, numbers, or one number for all of them.
-Rows that are fed have theirs in `x@lens` (`x@lens0` for the outer of two levels), which is declared
-when it is first read. `hand_on` is called for each operator that is appended.
+Paddle's tensors carry their lengths (LoD); here a variable only records where they are, in one note
+per level, outermost first: the name of an int64 variable, numbers, or one number for all sequences.
+The lengths of a feed `x` are in `x@lens` (`x@lens0` for the outer of two levels), which is declared
+when it is first read. `hand_on` is called for each appended operator.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _BLOCKS = ("sub_block", "blocks")
 
 
 def fed_name(name: str, level: int, count: int) -> str:
-    """The feed name of the lengths of level `level` of `count`; the innermost one's are of rows."""
+    """Return the feed name of the lengths at level `level` of `count`; the innermost count rows."""
     return f"{name}{LENGTHS}" if level == count - 1 else f"{name}{LENGTHS}{level}"
 
 
 def note(variable: Variable, levels: Sequence[Level]) -> Variable:
-    """Let a variable have these lengths."""
+    """Record the lengths of a variable."""
     variable.sequence_lengths = tuple(levels)
     variable.lod_level = len(levels)
     return variable
 
 
 def levels_of(variable: Variable | None) -> Levels:
-    """The lengths of a variable, one note for each level; () for a dense tensor.
+    """Return the lengths of a variable, one note per level; () for a dense tensor.
 
-    A gradient has those of its variable.
+    A gradient has the lengths of its variable.
     """
     if variable is None:
         return ()
@@ -52,7 +52,7 @@ def levels_of(variable: Variable | None) -> Levels:
 
 
 def hand_on(op: Operator) -> None:
-    """Note on the results of an operator the lengths of its first input, where they have them."""
+    """Copy the lengths of an operator's first input to the results that share its rows."""
     if _joins_rows(op):
         _note_joined(op)
         return
@@ -67,7 +67,7 @@ def hand_on(op: Operator) -> None:
 
 
 def _joins_rows(op: Operator) -> bool:
-    """True for a `concat` of rows, and for one along an axis that only the run knows."""
+    """True for a `concat` of rows, and for one along an axis known only in a run."""
     if op.type != "concat":
         return False
     inputs = [op.block.find_var(name) for name in op.input("X")]
@@ -76,7 +76,7 @@ def _joins_rows(op: Operator) -> bool:
 
 
 def _note_joined(op: Operator) -> None:
-    """Note on joined rows the sequences of all inputs, where each input has some."""
+    """Record the joined lengths of all inputs on a `concat` of rows, if each input has lengths."""
     inputs = [op.block.find_var(name) for name in op.input("X")]
     parts = [levels_of(x) for x in inputs]
     out = op.block.find_var(op.output("Out")[0])
@@ -89,7 +89,7 @@ def _note_joined(op: Operator) -> None:
 
 
 def _join_lengths(block: Block, parts: Sequence[Level]) -> Level | None:
-    """The lengths in these parts one after another; None for numbers beside variables."""
+    """Concatenate lengths; None for constant lengths mixed with length variables."""
     if all(isinstance(part, int) for part in parts) and len(set(parts)) == 1:
         return parts[0]
     names = [part for part in parts if isinstance(part, str)]
@@ -104,7 +104,7 @@ def _join_lengths(block: Block, parts: Sequence[Level]) -> Level | None:
 
 
 def lengths_variable(block: Block, name: str) -> Variable:
-    """The variable with lengths of this name; those of a feed are declared here."""
+    """Return the length variable of this name; declare it if it belongs to a feed."""
     found = block.find_var(name)
     if found is not None:
         return found
@@ -113,10 +113,10 @@ def lengths_variable(block: Block, name: str) -> Variable:
 
 
 def take_as_sequences(x: Variable, function: str) -> bool:
-    """Let the feed that has the rows of x have their lengths, too; False if x has no such feed.
+    """Declare that the feed with the rows of x has lengths, too; False if x has no such feed.
 
     A script may leave out `lod_level` where it declares a feed: the lengths come with the tensor
-    that it feeds. The feed notes that `function` needs them.
+    that it feeds. The feed records that `function` needs them.
     """
     feed = _feed_of(x)
     if feed is None:
@@ -129,9 +129,9 @@ def take_as_sequences(x: Variable, function: str) -> bool:
 
 
 def take_as_rows(x: Variable, function: str) -> None:
-    """Note that `function` takes the rows of x for no sequences, as they were declared.
+    """Record that `function` takes the rows of x as dense rows, as they were declared.
 
-    A run that feeds lengths with them is refused: Paddle's function would go by the sequences.
+    A run that feeds lengths with them is refused: Paddle's function would use the sequences.
     """
     feed = None if levels_of(x) else _feed_of(x)
     if feed is not None and not feed.rows_for:
@@ -140,7 +140,7 @@ def take_as_rows(x: Variable, function: str) -> None:
 
 
 def _feed_of(x: Variable) -> Variable | None:
-    """The fed variable without lengths from which x has its rows."""
+    """Find the feed without lengths that x has its rows from."""
     block, found = x.block, x
     for op in reversed(block.ops):
         if found.name not in op.output_arg_names:
@@ -155,12 +155,12 @@ def _feed_of(x: Variable) -> Variable | None:
 
 
 def _forgets(op: Operator) -> bool:
-    """True for an operator whose results have the rows of its input, but not the sequences."""
+    """True for an operator whose results keep the rows of its input but not the sequences."""
     return row_of(op.type).forgets_lengths or not op.attrs.keys().isdisjoint(_BLOCKS)
 
 
 def _shares_with(op: Operator) -> Variable | None:
-    """The variable whose lengths the results of an operator share."""
+    """Find the variable whose lengths the results of an operator share."""
     slot = next((slot for slot in _FIRST if op.input(slot)), None)
     if slot is None or _forgets(op) or SLOT in op.inputs:
         return None

@@ -1,6 +1,6 @@
 """The variable with the lengths of the sequences in another variable.
 
-`sequence_notes.py` says where they are.
+`sequence_notes.py` records where the lengths are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from graphopt.ir.program import Variable, default_main_program
 
 
 def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> Variable:
-    """The variable with the lengths of x, int64, one for each sequence.
+    """Return the int64 variable with the lengths of x, one per sequence.
 
-    Raises UnsupportedError when x has none, or two levels and none was chosen.
+    Raises UnsupportedError when x has no lengths, or two levels and `level` was not chosen.
     """
     if level == -1 and not levels_of(x):
         take_as_sequences(x, function)
@@ -34,7 +34,7 @@ def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> V
 
 
 def of_one_level(x: Variable, function: str, argument: str) -> Variable:
-    """As `variable_of`, for functions that know sequences of rows only."""
+    """Return the lengths as `variable_of`, for functions that support only one level."""
     if len(levels_of(x)) > 1:
         raise UnsupportedError(
             f"{function}(): '{argument}' is '{x.name}', sequences of sequences (lod_level "
@@ -52,7 +52,7 @@ def _as_variable(level: Level, x: Variable) -> Variable:
 
 
 def _alike(x: Variable, length: int) -> Variable:
-    """The lengths of sequences of one length: as many as x has."""
+    """Emit the lengths of sequences of equal length, as many as x has."""
     width = 1
     for size in x.shape[1:]:
         width *= size

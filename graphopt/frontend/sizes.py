@@ -1,7 +1,7 @@
-"""Sizes, axes and counts that may be Variables: as an attribute, or in the slots for tensors.
+"""Sizes, axes and counts that may be Variables: an attribute, or the input slots for tensors.
 
 Paddle's operators take such an argument three ways: as an attribute, as one tensor of all numbers,
-or as a list of tensors. The helpers give an attribute and input slots, to be merged into those of
+or as a list of tensors. The helpers return an attribute and input slots, to be merged into those of
 the operator; the attribute has -1 where a tensor has the number.
 """
 
@@ -33,10 +33,10 @@ def has_variable(value: Any) -> bool:
 
 
 def sizes(value: Any, name: str, function: str, whole: str, each: str) -> SizeInputs:
-    """Several numbers: a list of ints and Variables, or one integer Variable of all of them.
+    """Encode several numbers: a list of ints and Variables, or one integer Variable of all of them.
 
-    `whole` is the slot for one tensor, `each` the one for a list of tensors. None counts as -1.
-    Raises TypeError for anything else, UnsupportedError for a form whose slot is empty.
+    `whole` is the slot for one tensor, `each` the slot for a list of tensors. None counts as -1.
+    Raises TypeError for other values, UnsupportedError for a form without a slot.
     """
     if has_variable(value) and not (whole if isinstance(value, Variable) else each):
         wanted = "a list" if each else "numbers, or one Variable of all of them"
@@ -58,14 +58,14 @@ def sizes(value: Any, name: str, function: str, whole: str, each: str) -> SizeIn
 
 
 def size(value: Any, name: str, function: str, slot: str) -> SizeInputs:
-    """One number: an int or an integer Variable of one element."""
+    """Encode one number: an int, or an integer Variable of one element."""
     if not isinstance(value, Variable):
         return SizeInputs(arguments.integer(value, name, function), {})
     return SizeInputs(0, {slot: check_integers(value, name, function)})
 
 
 def size_of(x: Variable, axis: int) -> Any:
-    """The size of an axis: a number, or a Variable if it is known only in a run.
+    """Return the size of an axis: a number, or a Variable if only the run knows it.
 
     Shapes computed from it are folded when the program is traced.
     """
@@ -83,7 +83,7 @@ def size_of(x: Variable, axis: int) -> Any:
 
 
 def product_of(factors: Iterable[Any]) -> Any:
-    """The product of sizes, some of which may be Variables; 1 for none."""
+    """Multiply sizes, some of which may be Variables; 1 for none."""
     total: Any = 1
     for factor in factors:
         total = total * factor
@@ -91,7 +91,7 @@ def product_of(factors: Iterable[Any]) -> Any:
 
 
 def check_integers(value: Variable, name: str, function: str) -> Variable:
-    """`value` when it holds integers, or what is fed decides it; TypeError otherwise."""
+    """Return `value` if it holds integers, or only its feed decides; raise TypeError otherwise."""
     if value.dtype not in ("int32", "int64") and not value.takes_any_shape:
         raise TypeError(
             f"{function}(): the argument '{name}' must be an int32 or int64 Variable, but "
@@ -101,7 +101,7 @@ def check_integers(value: Variable, name: str, function: str) -> Variable:
 
 
 def as_tensors(items: Sequence[Any], name: str, function: str) -> list[Variable]:
-    """Each of a list of ints and Variables as a Variable of one element."""
+    """Convert each of a list of ints and Variables to a Variable of one element."""
     tensors: list[Variable] = []
     for position, item in enumerate(items):
         if isinstance(item, Variable):
@@ -120,6 +120,6 @@ def _integer(value: Any, name: str, function: str) -> int:
 
 
 def _constant(number: int) -> Variable:
-    """An int64 Variable of one element."""
+    """Emit an int64 constant of one element."""
     attrs = {"shape": [1], "value": float(number), "str_value": str(number), "dtype": 3}
     return emit("fill_constant", {}, attrs, layer="full", stop_gradient=True)

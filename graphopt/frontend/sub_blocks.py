@@ -1,4 +1,4 @@
-"""Filling a sub-block, and the operator that runs it, with the names that it reads and writes."""
+"""Construction of a sub-block and of the operator that runs it, with the names it uses."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from graphopt.ir.program.location import caller_level
 
 @contextmanager
 def new_block() -> Iterator[Block]:
-    """A block inside the current one, which receives operators; removed again on an error.
+    """Open a block inside the current one to append operators to; remove it on an error.
 
-    A tensor from around the block keeps the sizes that the block does not change. It may run any
-    number of times, so the others are unknown after it.
+    A tensor from an enclosing block keeps the sizes that the block does not change. The block may
+    run any number of times, so the changed sizes are unknown after it.
     """
     program = default_main_program()
     with undo.transaction():
@@ -44,7 +44,7 @@ def new_block() -> Iterator[Block]:
 
 
 def _shapes_from(block: Block | None) -> dict[str, tuple[int, ...]]:
-    """The shapes of the variables that a block inside of this one can write."""
+    """Collect the shapes of the variables that a sub-block of this block can write."""
     if block is None:
         return {}
     own = {name: one.shape for name, one in block.vars.items() if one.has_type}
@@ -60,7 +60,7 @@ def _open_changed_sizes(variable: Variable, before: Sequence[int]) -> None:
 
 
 def reads_and_writes(block: Block) -> tuple[list[str], list[str]]:
-    """The names from around a block that it reads before it writes them, and those it writes."""
+    """List the outer names that a block reads before writing them, and those it writes."""
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
     for op in block.ops:
@@ -86,7 +86,7 @@ def append_block_op(
     outputs: Mapping[str, Sequence[Any]],
     attrs: Mapping[str, Any],
 ) -> Operator:
-    """Append the operator that runs `block` to the block around it."""
+    """Append the operator that runs `block` to its parent block."""
     parent = block.parent
     assert parent is not None
     given = {**current_op_attrs(), **attrs, "sub_block": block.idx}
@@ -99,7 +99,7 @@ def append_block_op(
 
 
 def scopes_of(block: Block) -> Variable:
-    """The variable in which Paddle keeps the scopes of a sub-block; graphopt does not read it."""
+    """Create the variable in which Paddle keeps a sub-block's scopes; graphopt never reads it."""
     return block.create_var(unique_name.generate("_generated_var"), kind=VarKind.STEP_SCOPES)
 
 
@@ -109,7 +109,7 @@ def is_array(value: Any) -> bool:
 
 
 def parent_of_current(program: Program) -> Block:
-    """The block around the current one; RuntimeError in the global block."""
+    """Return the parent of the current block; raise RuntimeError in the global block."""
     parent = program.current_block().parent
     if parent is None:
         raise RuntimeError("this belongs inside a block of a control-flow statement")

@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 
 
 class TensorPlaces(Protocol):
-    """Places of the script that hold tensors."""
+    """The places of the script that hold tensors."""
 
     def besides(self, known: list[Any]) -> TensorPlaces: ...
 
@@ -27,7 +27,7 @@ class TensorPlaces(Protocol):
 
 
 class Holders(Protocol):
-    """Objects of the script that hold tensors."""
+    """The objects of the script that hold tensors."""
 
     def watch(self, root: object) -> None: ...
 
@@ -37,9 +37,9 @@ class Holders(Protocol):
 class TracedProgram(Program):
     """A program that takes over the variables of other programs that it reads.
 
-    They are parameters, buffers and constants, which were made before the trace. Each becomes a
-    persistable variable here, whose value is in the global scope. `held`, where there is one, sees
-    each layer before its call, and knows the tensors that objects of the script hold.
+    They are parameters, buffers and constants created before the trace. Each becomes a persistable
+    variable here, whose value is in the global scope. `held`, if given, is shown each layer before
+    its call, and knows the tensors that objects of the script hold.
     """
 
     def __init__(self, sources: Iterable[Program], held: Holders | None = None) -> None:
@@ -68,7 +68,7 @@ class _Borrowing(Block):
 
 
 def current_trace() -> TracedProgram | None:
-    """The program of the trace that is in progress; None outside of all."""
+    """Return the program of the trace in progress; None outside of a trace."""
     program = default_main_program()
     return program if isinstance(program, TracedProgram) else None
 
@@ -78,7 +78,7 @@ _convert: Callable[[Function], Function] | None = None
 
 @contextmanager
 def converting(convert: Callable[[Function], Function]) -> Iterator[None]:
-    """Call `convert(function)` inside the block where layers call a function of the user."""
+    """Apply `convert` to each user function that a layer calls inside the `with` block."""
     global _convert
     before, _convert = _convert, convert
     try:
@@ -93,7 +93,7 @@ def is_converting() -> bool:
 
 
 def traceable(function: Function) -> Function:
-    """The function as a trace calls it; the function itself outside of traces."""
+    """Convert a function for a trace; return it unchanged outside of traces."""
     return function if _convert is None else _convert(function)
 
 
@@ -102,8 +102,8 @@ class TracedFunction(ABC):
 
     @abstractmethod
     def compiled_program(self) -> CompiledProgram:
-        """The latest traced program, with its strategy."""
+        """Return the latest traced program, with its strategy."""
 
     @abstractmethod
     def output_names(self) -> list[str]:
-        """The names of the results of that program."""
+        """Return the names of the results of that program."""

@@ -13,7 +13,7 @@ from graphopt.frontend import arguments
 class finfo:
     """Limits of a floating-point type: min, max, eps, tiny, resolution, bits (paddle.finfo).
 
-    Of a complex type, those of its parts. Raises TypeError for other types.
+    A complex type has the limits of its parts. Raises TypeError for other types.
     """
 
     def __init__(self, dtype: Any) -> None:
@@ -35,7 +35,7 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type: min, max, bits (paddle.iinfo). TypeError for other types."""
+    """Limits of an integer type: min, max, bits (paddle.iinfo); other types raise TypeError."""
 
     def __init__(self, dtype: Any) -> None:
         kind = str(arguments.dtype(dtype, "dtype", "iinfo"))

@@ -1,4 +1,4 @@
-"""The version that `paddle.__version__` says: graphopt's own, or that of Paddle for its scripts."""
+"""The version that `paddle.__version__` shows: graphopt's own, or Paddle's for its scripts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _asked = ""  # by FLAGS_graphopt_paddle_version
 
 
 def version() -> str:
-    """The version that `paddle.__version__` says now."""
+    """Return the version that `paddle.__version__` shows now."""
     return _shown
 
 
 def version_hint(error: BaseException) -> str | None:
-    """Advice for an error of a script that needs another release of Paddle; None for others."""
+    """Compose advice for a script that needs another release of Paddle; None for other errors."""
     text = str(error).lower()
     if _shown == OWN or not ("paddle" in text and "version" in text):
         return None
@@ -35,7 +35,7 @@ def version_hint(error: BaseException) -> str | None:
 
 @contextmanager
 def of_a_script(uses_fluid: bool) -> Iterator[None]:
-    """Say the version whose names a script uses, or that of the flag, instead of graphopt's own."""
+    """Show the version whose names a script uses, or the flag's, instead of graphopt's own."""
     # only scripts need the flags, and `graphopt.__version__` is quick without them
     from graphopt.runtime.settings.flags import paddle_version
 
@@ -49,7 +49,7 @@ def of_a_script(uses_fluid: bool) -> Iterator[None]:
 
 
 def now_fluid() -> None:
-    """A script that has seemed not to use fluid does."""
+    """Switch to fluid's version when a script first imports fluid, unless the flag sets one."""
     global _shown
     if _shown == PADDLE and not _asked:
         _shown = FLUID
@@ -65,7 +65,7 @@ def _parts(given: Any, name: str) -> list[int]:
 
 
 def require(own: str, min_version: str, max_version: str | None) -> None:
-    """Raise Exception unless the version `own` is in the range."""
+    """Raise Exception unless a version is in the range: the flag's version, by default `own`."""
     low = _parts(min_version, "min_version")
     high = None if max_version is None else _parts(max_version, "max_version")
     own = _asked or own

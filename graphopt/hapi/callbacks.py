@@ -49,54 +49,57 @@ class Callback:
         self.params: Logs = {}
 
     def set_params(self, params: Logs) -> None:
-        """Note batch_size, epochs, steps, verbose and metrics of the run."""
+        """Store batch_size, epochs, steps, verbose and metrics of the run."""
         self.params = params
 
     def set_model(self, model: WatchedModel) -> None:
-        """Note the model."""
+        """Store the model."""
         self.model = model
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Training starts."""
+        """Handle the start of training."""
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Training is over."""
+        """Handle the end of training."""
 
     def on_eval_begin(self, logs: Logs | None = None) -> None:
-        """An evaluation starts; `logs` has its steps and the names of its metrics."""
+        """Handle the start of an evaluation; `logs` has its steps and the names of its metrics."""
 
     def on_eval_end(self, logs: Logs | None = None) -> None:
-        """An evaluation is over; `logs` has the loss and the metrics."""
+        """Handle the end of an evaluation; `logs` has the loss and the metrics."""
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
-        """A prediction starts."""
+        """Handle the start of a prediction."""
 
     def on_predict_end(self, logs: Logs | None = None) -> None:
-        """A prediction is over."""
+        """Handle the end of a prediction."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        """An epoch starts, counted from 0."""
+        """Handle the start of an epoch, counted from 0."""
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        """An epoch is over."""
+        """Handle the end of an epoch."""
 
     def on_train_batch_begin(self, step: int, logs: Logs | None = None) -> None:
-        """A step of training starts."""
+        """Handle the start of a training step."""
 
     def on_train_batch_end(self, step: int, logs: Logs | None = None) -> None:
-        """A step of training is over; `logs` has its loss, the metrics, `step` and `batch_size`."""
+        """Handle the end of a training step.
+
+        `logs` has its loss, the metrics, `step` and `batch_size`.
+        """
 
     def on_eval_batch_begin(self, step: int, logs: Logs | None = None) -> None:
-        """A step of an evaluation starts."""
+        """Handle the start of an evaluation step."""
 
     def on_eval_batch_end(self, step: int, logs: Logs | None = None) -> None:
-        """A step of an evaluation is over."""
+        """Handle the end of an evaluation step."""
 
     def on_predict_batch_begin(self, step: int, logs: Logs | None = None) -> None:
-        """A step of a prediction starts."""
+        """Handle the start of a prediction step."""
 
     def on_predict_batch_end(self, step: int, logs: Logs | None = None) -> None:
-        """A step of a prediction is over."""
+        """Handle the end of a prediction step."""
 
 
 class Callbacks:
@@ -112,7 +115,7 @@ class Callbacks:
         return iter(self._callbacks)
 
     def call(self, name: str, *args: Any) -> None:
-        """Call the method `on_NAME` of all."""
+        """Call the method `on_NAME` of all callbacks."""
         for each in self._callbacks:
             getattr(each, f"on_{name}")(*args)
 
@@ -120,7 +123,7 @@ class Callbacks:
 def with_usual(
     given: Any, *, verbose: int, log_freq: int, save_freq: int = 1, save_dir: str | None = None
 ) -> list[Callback]:
-    """The given callbacks, and a progress bar, a checkpoint and a schedule where there is none."""
+    """Add a progress bar, a checkpoint and a scheduler to callbacks that lack them."""
     found: list[Callback] = as_list(given)
     if verbose and not any(isinstance(each, ProgBarLogger) for each in found):
         found.insert(0, ProgBarLogger(log_freq, verbose))
@@ -135,7 +138,7 @@ def with_usual(
 
 
 def as_list(value: Any) -> list[Any]:
-    """A value as a list; None is empty."""
+    """Convert a value to a list; None becomes an empty list."""
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
@@ -147,7 +150,7 @@ def _is_first() -> bool:
 
 
 class _Phase:
-    """An epoch, an evaluation or a prediction under way, as a progress bar shows it."""
+    """A running epoch, evaluation or prediction, as a progress bar shows it."""
 
     def __init__(self, steps: int | None, metrics: Sequence[str], verbose: int) -> None:
         self.bar = ProgressBar(steps, verbose)
@@ -158,13 +161,13 @@ class _Phase:
         self.since = self.since_samples = 0
 
     def begin(self) -> None:
-        """A step starts: its data are there."""
+        """Begin a step, and count the time since the last one as reading."""
         now = time.time()
         self.reading += now - self.last
         self.last = now
 
     def end(self, logs: Logs) -> None:
-        """A step is over."""
+        """End a step, and count its time and its samples."""
         now = time.time()
         self.computing += now - self.last
         self.last = now
@@ -323,7 +326,7 @@ class _Watcher(Callback):
         return -np.inf if self._is_max else np.inf
 
     def _value(self, logs: Logs | None) -> float | None:
-        """The watched number; None, and a warning where it is missing."""
+        """Get the watched number; return None and warn if it is missing."""
         if logs is None or self.monitor not in logs:
             names = [name for name in logs or {} if name not in ("step", "batch_size")]
             warnings.warn(

@@ -72,10 +72,10 @@ class LayerFlops:
 def flops(
     net: Any, input_size: Any, custom_ops: Custom | None = None, print_detail: bool = False
 ) -> int:
-    """Print and return the operations of a Layer for one input, or those of a Program.
+    """Count, print and return the operations of a Layer for one input, or of a Program.
 
-    `input_size` is the shape of the input, float32. `custom_ops` has by class a function of the
-    layer, its inputs and its output that adds to `layer.total_ops`. Of a Program all ops count, as
+    `input_size` is the shape of the input, float32. `custom_ops` maps a class to a function of the
+    layer, its inputs and its output that adds to `layer.total_ops`. All ops of a Program count, as
     in `Program.summary`. TypeError for another `net`. Paddle page: paddle.flops.
     """
     if isinstance(net, Program):
@@ -98,7 +98,7 @@ def flops(
 
 
 def _called_layers(net: Any, input_size: Any, custom: Custom) -> list[LayerFlops]:
-    """The innermost layers that a call of the network calls, in evaluation."""
+    """Call the network in evaluation mode, and collect its innermost layers with their counts."""
     layers = [each for each in net.sublayers(include_self=True) if not each.sublayers()]
     rows = {id(layer): LayerFlops(layer) for layer in layers}
     for kind in dict.fromkeys(map(type, layers)):
@@ -142,7 +142,7 @@ def _what_counts(kind: type, custom: Custom) -> str:
 
 
 def _table(rows: Sequence[LayerFlops]) -> str:
-    """The rows between lines, in columns that are as wide as they need be."""
+    """Format the rows between rules, in columns as wide as their longest cell."""
     cells = [("Layer Name", "Input Shape", "Output Shape", "Params", "Flops")]
     cells += [
         (

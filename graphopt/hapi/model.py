@@ -39,9 +39,9 @@ _SCALING = frozenset(
 class Model:
     """A network that trains, evaluates and predicts (Paddle page: paddle.Model).
 
-    `inputs` and `labels` are InputSpecs with names: of the arguments of `network.forward`, and of
-    what the loss takes after the outputs. Programs are made when `prepare` is called, in static
-    mode, and run as those of any Executor.
+    `inputs` are named InputSpecs for the arguments of `network.forward`, `labels` for the arguments
+    of the loss after the outputs. `prepare` builds the programs in static mode; they run like any
+    program of an Executor.
     """
 
     def __init__(self, network: Layer, inputs: Any = None, labels: Any = None) -> None:
@@ -67,9 +67,10 @@ class Model:
     def prepare(
         self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None
     ) -> None:
-        """Make the programs; TypeError for a loss that is not called, or a value that is no Metric.
+        """Build the programs.
 
         `amp_configs` is O1 or O2, or a dict with `level` and options of `static.amp.decorate`.
+        Raises TypeError for a loss that is not callable, or a metric that is not a Metric.
         """
         if loss is not None and not callable(loss):
             raise TypeError(
@@ -94,11 +95,11 @@ class Model:
             self._optimizer = self._programs.optimizer
 
     def parameters(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """The parameters of the network."""
+        """Return the parameters of the network."""
         return self.network.parameters(*args, **kwargs)
 
     def summary(self, input_size: Any = None, dtype: Any = None) -> Mapping[str, Any]:
-        """Print the layers, as `paddle.summary`; the numbers of parameters."""
+        """Print the layers as `paddle.summary` does, and return the numbers of parameters."""
         from graphopt.debug.summary import summary
 
         return summary(self.network, input_size or list(self._inputs), dtype)
@@ -106,7 +107,7 @@ class Model:
     # -- one batch ---------------------------------------------------------------------------------
 
     def train_batch(self, inputs: Any, labels: Any = None, update: bool = True) -> Any:
-        """Make a step; the losses, and with metrics a pair of these and the metrics so far.
+        """Run a training step; return the losses, or with metrics (losses, metrics so far).
 
         UnsupportedError for `update=False`, AssertionError before `prepare` with an optimizer.
         """
@@ -119,11 +120,11 @@ class Model:
         return self._batch(TRAIN, inputs, labels)
 
     def eval_batch(self, inputs: Any, labels: Any = None) -> Any:
-        """The losses of a batch, and with metrics a pair of these and the metrics so far."""
+        """Run an evaluation step; return the losses, or with metrics (losses, metrics so far)."""
         return self._batch(EVAL, inputs, labels)
 
     def predict_batch(self, inputs: Any) -> list[Any]:
-        """The outputs for a batch."""
+        """Compute the outputs for a batch."""
         self.mode = "test"
         return self._ready().run(PREDICT, as_list(inputs), None)
 
@@ -165,8 +166,8 @@ class Model:
     ) -> None:
         """Train for some epochs, and evaluate after each `eval_freq` of them.
 
-        Data are a Dataset, a DataLoader, or what yields batches of inputs and labels. At most
-        `num_iters` steps are made. Raises as `train_batch`.
+        Data are a Dataset, a DataLoader, or an iterable over batches of inputs and labels. At most
+        `num_iters` steps run. Raises the errors of `train_batch`.
         """
         assert train_data is not None, "train_data must be given!"
         sizes = (batch_size, batch_size) if isinstance(batch_size, int) else tuple(batch_size)
@@ -216,7 +217,7 @@ class Model:
         callbacks: Any = None,
         num_iters: int | None = None,
     ) -> Logs:
-        """The last loss, and the metrics over all data, by name."""
+        """Evaluate over all data; return the last loss, and the metrics, by name."""
         batches, names = _loader(eval_data, batch_size, num_workers), self._names()
         assert num_iters is None or num_iters > 0, "num_iters must be greater than 0!"
         called = self._make_callbacks(
@@ -246,7 +247,7 @@ class Model:
         verbose: int = 1,
         callbacks: Any = None,
     ) -> list[Any]:
-        """For each output of the network its batches, or with `stack_outputs` one array."""
+        """Predict all data; for each output return its batches, or one array if `stack_outputs`."""
         batches = _loader(test_data, batch_size, num_workers)
         called = self._make_callbacks(
             with_usual(callbacks, verbose=verbose, log_freq=2), verbose=verbose
@@ -271,7 +272,7 @@ class Model:
         accumulate: int = 1,
         outputs: list[list[Any]] | None = None,
     ) -> Logs:
-        """Run over the data once, at most `most` steps; the values of the last step."""
+        """Run over the data once, at most `most` steps; return the values of the last step."""
         logs, length = Logs(), _length(batches)
         for step, batch in enumerate(batches):
             columns = [np.asarray(each) for each in flatten(batch)]
@@ -298,7 +299,7 @@ class Model:
         return logs
 
     def _measure(self, found: Any) -> Logs:
-        """The loss of a step, and the metrics of the steps so far, by name."""
+        """Map the names of the loss and the metrics to the step's loss and the metrics so far."""
         losses = found[0] if self._metrics and self._loss else found
         values: list[Any] = [[float(loss) for loss in losses]] if self._loss else []
         for metric in self._metrics:
@@ -336,9 +337,10 @@ class Model:
                 save(kept, f"{path}.pdopt")
 
     def load(self, path: str, skip_mismatch: bool = False, reset_optimizer: bool = False) -> None:
-        """Read what `save` wrote. ValueError for a parameter that is missing or has another shape.
+        """Read the files that `save` wrote.
 
-        With `skip_mismatch` such a one is warned about and left alone, and so is the optimizer.
+        ValueError for a parameter that is missing or has another shape. With `skip_mismatch` it
+        warns instead, and leaves the parameter and the optimizer unchanged.
         """
         stem, suffix = os.path.splitext(path)
         if suffix not in ("", ".pdparams", ".pdopt", ".pdmodel"):
@@ -359,7 +361,7 @@ class Model:
 
 
 def _mismatch(name: str, value: Any, parameter: Any) -> str:
-    """The reason not to take a value for a parameter; empty for none."""
+    """Explain why a value does not fit a parameter; empty if it fits."""
     if value is None:
         return f"{name} is not found in the providing file."
     if list(value.shape) != list(parameter.shape):
@@ -371,7 +373,7 @@ def _mismatch(name: str, value: Any, parameter: Any) -> str:
 
 
 def _specs(given: Any, what: str) -> list[InputSpec]:
-    """InputSpecs as a list; each needs a name."""
+    """Convert InputSpecs to a list; each needs a name."""
     found = list(given.values()) if isinstance(given, dict) else as_list(given)
     for index, spec in enumerate(found):
         if not isinstance(spec, InputSpec):
@@ -384,7 +386,10 @@ def _specs(given: Any, what: str) -> list[InputSpec]:
 
 
 def _amp(given: Any) -> dict[str, Any] | None:
-    """The level and the options of mixed precision; None for none. ValueError for others."""
+    """Parse `amp_configs` to its level and options; None for level O0.
+
+    Raises ValueError for an unknown level or option.
+    """
     options = {"level": given} if isinstance(given, str) else dict(given or {"level": "O0"})
     level = options.pop("level", "O1")
     if level not in _LEVELS:
@@ -402,7 +407,7 @@ def _amp(given: Any) -> dict[str, Any] | None:
 def _loader(
     given: Any, batch_size: int, workers: int, *, shuffle: bool = False, drop_last: bool = False
 ) -> Any:
-    """The batches: of a Dataset those of a DataLoader, anything else itself."""
+    """Wrap a Dataset in a DataLoader; return any other iterable unchanged."""
     if not isinstance(given, Dataset):
         return given
     sampler = DistributedBatchSampler(

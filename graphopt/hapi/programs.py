@@ -31,7 +31,7 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class ModeProgram:
-    """The program of a mode: what it is fed, and what it gives."""
+    """The program of a mode, with its feeds and fetches."""
 
     program: Program
     inputs: Sequence[Variable]
@@ -43,7 +43,7 @@ class ModeProgram:
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """The parts that the programs of a model are made of."""
+    """The parts from which the programs of a model are built."""
 
     network: Layer
     inputs: Sequence[Any]
@@ -65,7 +65,10 @@ class ModelPrograms:
         self._initialise()
 
     def _make_program(self, mode: str) -> ModeProgram:
-        """The program of a mode, made from what the default program had before."""
+        """Build the program of a mode on a clone of the base program.
+
+        Only training keeps the operators of the base, which compute a learning rate.
+        """
         recipe, program = self.recipe, self._base.clone()
         if mode != TRAIN:
             while program.global_block().ops:  # a schedule of the learning rate is for training
@@ -101,7 +104,7 @@ class ModelPrograms:
         self.optimizer.minimize(add_n(list(losses)))
 
     def _initialise(self) -> None:
-        """Give first values to the variables that have none."""
+        """Initialize the variables that have no value."""
         missing = [v for v in self._startup.list_vars() if v.persistable and not has_value(v)]
         if missing:
             self.executor.run(self._startup._prune(missing))
@@ -110,7 +113,7 @@ class ModelPrograms:
             self.optimizer.amp_init(self.executor.place)
 
     def run(self, mode: str, inputs: Sequence[Any], labels: Sequence[Any] | None) -> list[Any]:
-        """The losses and the values for the metrics of a batch, or its outputs."""
+        """Run a batch; return losses and metric values, or outputs in prediction."""
         made = self.by_mode[mode]
         if len(inputs) != len(made.inputs):
             raise ValueError(
@@ -127,14 +130,14 @@ class ModelPrograms:
         return [np.asarray(feed[v.name]) if v.name in feed else next(found) for v in fetches]
 
     def optimizer_state(self) -> State:
-        """The values that training keeps beside the network's, by the names of their variables."""
+        """Collect the values that training keeps in addition to the network's, by variable name."""
         own = {v.name for v in self.recipe.network.state_dict().values()}
         own |= {v.name for v in self._base.list_vars()}
         kept = [v for v in self.by_mode[TRAIN].program.list_vars() if v.persistable]
         return {v.name: values_of(v) for v in kept if v.name not in own and has_value(v)}
 
     def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        """Write the values of `optimizer_state`; ValueError for one that is missing."""
+        """Write the values of `optimizer_state`; ValueError for a missing one."""
         for name in self.optimizer_state():
             if name in state:
                 global_scope().var(name).put(np.asarray(state[name]))
@@ -143,12 +146,12 @@ class ModelPrograms:
 
 
 def values_of(variable: Variable) -> Any:
-    """The value of a variable in the global scope."""
+    """Read the value of a variable in the global scope."""
     slot = global_scope().find_var(variable.name)
     assert slot is not None
     return slot.numpy()
 
 
 def current() -> tuple[Program, Program]:
-    """The default programs, in which a network has made its parameters."""
+    """Return the default programs, in which a network has created its parameters."""
     return default_main_program(), default_startup_program()

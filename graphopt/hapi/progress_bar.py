@@ -28,7 +28,7 @@ class ProgressBar:
         self._printed = 0
 
     def update(self, done: int, values: Values = ()) -> None:
-        """Print that so many steps are done."""
+        """Print that `done` steps are complete."""
         seconds = (time.time() - self._start) / done if done else 0.0
         text = "".join(
             f" - {name}:{''.join(map(_number, value if isinstance(value, list) else [value]))}"
@@ -42,11 +42,11 @@ class ProgressBar:
         sys.stdout.flush()
 
     def _count_text(self, done: int) -> str:
-        """The number of steps, of as many columns as the last one has."""
+        """Format the number of steps, padded to the width of the last one."""
         return f"{done:{len(str(self._steps))}d}/{self._steps}"
 
     def _over(self, done: int, text: str, seconds: float) -> None:
-        """Print in place of what was printed before."""
+        """Overwrite the printed line."""
         line = f"step {done:3d}"
         left = 0 if self._steps is None else self._steps - done
         if self._steps is not None:
@@ -62,7 +62,7 @@ class ProgressBar:
 
 
 def _number(value: Any) -> str:
-    """A value with a space before it; four digits of a floating-point number."""
+    """Format a value with a space before it; a floating-point number has four decimals."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.item()
     if isinstance(value, (float, np.floating)):
@@ -77,7 +77,7 @@ def _time(seconds: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """A time to come: `5s`, `2:05`, `1:02:05`."""
+    """Format a remaining time: `5s`, `2:05`, `1:02:05`."""
     if seconds > 3600:
         return f"{seconds // 3600:.0f}:{seconds % 3600 // 60:02.0f}:{int(seconds % 60):02d}"
     if seconds > 60:

@@ -1,4 +1,4 @@
-"""Names that Paddle keeps apart until they settle (paddle.incubate)."""
+"""Names that Paddle keeps in `incubate` until they settle (paddle.incubate)."""
 
 from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish

@@ -17,7 +17,7 @@ _REDUCTIONS = ("sum", "mean", "none")
 
 
 def softmax_mask_fuse(x: Variable, mask: Variable, name: str | None = None) -> Variable:
-    """softmax(x + mask) along the last axis (paddle.incubate.softmax_mask_fuse)."""
+    """Compute softmax(x + mask) along the last axis (paddle.incubate.softmax_mask_fuse)."""
     given = {
         "X": arguments.variable(x, "x", "softmax_mask_fuse"),
         "Mask": arguments.variable(mask, "mask", "softmax_mask_fuse"),
@@ -26,7 +26,10 @@ def softmax_mask_fuse(x: Variable, mask: Variable, name: str | None = None) -> V
 
 
 def softmax_mask_fuse_upper_triangle(x: Variable) -> Variable:
-    """The softmax of each row up to the diagonal (incubate.softmax_mask_fuse_upper_triangle)."""
+    """Compute a causal softmax: each row up to the diagonal.
+
+    Paddle page: paddle.incubate.softmax_mask_fuse_upper_triangle.
+    """
     given = {"X": arguments.variable(x, "x", "softmax_mask_fuse_upper_triangle")}
     return emit("fused_softmax_mask_upper_triangle", given)
 
@@ -39,14 +42,14 @@ def graph_send_recv(
     out_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """As paddle.geometric.send_u_recv, its later name (paddle.incubate.graph_send_recv)."""
+    """Call paddle.geometric.send_u_recv, its later name (paddle.incubate.graph_send_recv)."""
     return send_u_recv(x, src_index, dst_index, pool_type, out_size, name)
 
 
 def identity_loss(x: Variable, reduction: Any = "none") -> Variable:
-    """The sum (0), the mean (1) or the elements themselves (2) as a loss (incubate.identity_loss).
+    """Reduce x to a loss: its sum (0), its mean (1) or its elements (2).
 
-    Raises ValueError for another reduction.
+    Raises ValueError for another reduction. Paddle page: paddle.incubate.identity_loss.
     """
     arguments.variable(x, "x", "identity_loss")
     kind = _REDUCTIONS[reduction] if reduction in (0, 1, 2) else reduction

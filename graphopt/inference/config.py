@@ -106,8 +106,8 @@ class Config:
     """The model and the device of a predictor.
 
     `Config(folder)` has a folder with one model, `Config(program, parameters)` its two files. The
-    model and the device are obeyed. Most other settings steer parts that Paddle's engine has and
-    this one has not: they are kept, and `summary()` says for each why it has no effect. Raises
+    model and the device are obeyed. Most other settings control parts of Paddle's engine that
+    graphopt lacks: they are kept, and `summary()` explains for each why it has no effect. Raises
     OperandError for a setting that Paddle does not have either. Paddle page:
     paddle.inference.Config.
     """
@@ -149,15 +149,15 @@ class Config:
         self._buffers = program[:program_size], params[:params_size]
 
     def model_dir(self) -> str:
-        """The folder of the model."""
+        """Return the folder of the model."""
         return self._folder
 
     def prog_file(self) -> str:
-        """The program file."""
+        """Return the program file."""
         return self._program
 
     def params_file(self) -> str:
-        """The parameter file."""
+        """Return the parameter file."""
         return self._parameters
 
     def model_from_memory(self) -> bool:
@@ -180,43 +180,43 @@ class Config:
         return self._gpu is not None
 
     def gpu_device_id(self) -> int:
-        """The number of the GPU."""
+        """Return the number of the GPU."""
         return self._gpu or 0
 
     def memory_pool_init_size_mb(self) -> int:
-        """The size that was given to `enable_use_gpu`, which has no effect."""
+        """Return the pool size of `enable_use_gpu`, which has no effect."""
         return self._set.get("memory_pool_init_size_mb", 100)
 
     def fraction_of_gpu_memory_for_pool(self) -> float:
-        """0: XLA plans the memory."""
+        """Return 0: XLA plans the memory."""
         return 0.0
 
     def place(self) -> Place:
-        """The device of the predictor."""
+        """Return the device of the predictor."""
         return CPUPlace() if self._gpu is None else CUDAPlace(self._gpu)
 
     def set_cpu_math_library_num_threads(self, cpu_math_library_num_threads: int) -> None:
-        """Compute on the CPU with so many threads at most, in the whole process, as in Paddle.
+        """Limit the CPU threads of the whole process, as in Paddle.
 
-        It counts from the creation of the predictor on. XLA has its threads from the first run of
-        the process on: a later number is for computations in NumPy alone, and warns.
+        The limit holds from the creation of the predictor on. XLA fixes its threads at the first
+        run of the process: a later limit applies only to computations in NumPy, and warns.
         """
         self.threads = cpu_math_library_num_threads
 
     def cpu_math_library_num_threads(self) -> int:
-        """The number of threads that was set, else Paddle's default of 1, which is not obeyed."""
+        """Return the thread limit that was set, else Paddle's default of 1, which is not obeyed."""
         return self.threads or 1
 
     def delete_pass(self, name: str) -> None:
-        """Note the name of a pass of Paddle's, of which there is none here."""
+        """Record the name of one of Paddle's passes, which graphopt does not have."""
         self._deleted.append(name)
 
     def pass_builder(self) -> Config:
-        """This Config, which takes `delete_pass`."""
+        """Return this Config, which has `delete_pass`."""
         return self
 
     def summary(self) -> str:
-        """A table: every option that was set, its value, and whether it is obeyed."""
+        """Format a table of every option that was set, its value, and whether it is obeyed."""
         obeyed = {
             "model_dir": self._folder,
             "model_file": self._program,

@@ -33,17 +33,17 @@ class Tensor:
         self._lod: list[list[int]] = []
 
     def name(self) -> str:
-        """The name of the variable."""
+        """Return the name of the variable."""
         return self._name
 
     def reshape(self, shape: Sequence[int]) -> None:
-        """Set the shape; a value that was copied before takes it, if it has as many elements."""
+        """Set the shape; reshape a value copied before, if it has as many elements."""
         self._shape = [int(size) for size in shape]
         if self._value is not None and self._value.size == int(np.prod(self._shape)):
             self._value = self._value.reshape(self._shape)
 
     def copy_from_cpu(self, data: Any) -> None:
-        """Copy an array in. Raises TypeError for anything else."""
+        """Copy an array in. Raises TypeError for another type."""
         if not isinstance(data, (np.ndarray, list, tuple)):
             raise TypeError(
                 "In copy_from_cpu, we only support numpy ndarray data type, found "
@@ -53,22 +53,22 @@ class Tensor:
         self._shape = list(self._value.shape)
 
     def share_external_data(self, data: Any) -> None:
-        """As `copy_from_cpu`, of a LoDTensor as well, whose sequences it takes."""
+        """Copy an array in, or a LoDTensor with its sequences."""
         sequences = getattr(data, "lod", None)  # only a LoDTensor has them
         self.copy_from_cpu(data if sequences is None else np.asarray(data))
         if sequences is not None:
             self.set_lod(sequences())
 
     def copy_to_cpu(self) -> Array:
-        """The value as an array of the caller's own; FeedError where there is none."""
+        """Copy the value to a new array; FeedError if there is none."""
         return self._array().copy()
 
     def shape(self) -> list[int]:
-        """The sizes of the value, or those that `reshape` gave."""
+        """Return the shape of the value, or the shape that `reshape` set."""
         return list(self._shape)
 
     def type(self) -> DataType:
-        """The element type; FeedError where there is no value."""
+        """Return the element type; FeedError if there is no value."""
         return DataType[self._array().dtype.name.upper()]
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
@@ -76,7 +76,7 @@ class Tensor:
         self._lod = [list(level) for level in lod]
 
     def lod(self) -> list[list[int]]:
-        """The offsets at which the sequences in the value begin, level by level."""
+        """Return the offsets at which the sequences in the value begin, level by level."""
         return self._lod
 
     def _array(self) -> Array:
@@ -98,9 +98,9 @@ class Tensor:
 class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
-    Inputs of many sizes run as a few (docs/how-to/many-sizes.md and FLAGS_graphopt_buckets).
-    `clone()` gives a predictor for another thread: parameters are shared, handles are not. Raises
-    as `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
+    Inputs of many sizes are padded to a few (docs/how-to/many-sizes.md and FLAGS_graphopt_buckets).
+    `clone()` creates a predictor for another thread: parameters are shared, handles are not. Raises
+    the errors of `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
     """
 
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
@@ -115,19 +115,19 @@ class Predictor:
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
 
     def get_input_names(self) -> list[str]:
-        """The names of the inputs, in order."""
+        """List the names of the inputs, in order."""
         return list(self._inputs)
 
     def get_output_names(self) -> list[str]:
-        """The names of the outputs, in order; a variable that is two of them is there twice."""
+        """List the names of the outputs, in order; a variable that is two outputs occurs twice."""
         return list(self._model.fetch_names)
 
     def get_input_handle(self, name: str) -> Tensor:
-        """The input of this name; FeedError where there is none."""
+        """Return the input of this name; FeedError if there is none."""
         return _handle(self._inputs, name, "input")
 
     def get_output_handle(self, name: str) -> Tensor:
-        """The output of this name, which has a value after a run; FeedError if there is none."""
+        """Return the output of this name, with a value after a run; FeedError if there is none."""
         return _handle(self._outputs, name, "output")
 
     def run(self, inputs: Sequence[Any] | None = None) -> Any:
@@ -148,14 +148,14 @@ class Predictor:
         return [self._outputs[name].copy_to_cpu() for name in self.get_output_names()]
 
     def clone(self) -> Predictor:
-        """A predictor with handles of its own and the same parameters."""
+        """Create a predictor with its own handles and the same parameters."""
         return type(self)(self._config, self._model)
 
     def clear_intermediate_tensor(self) -> None:
-        """Nothing: intermediate tensors do not outlive a run."""
+        """Do nothing: intermediate tensors do not outlive a run."""
 
     def try_shrink_memory(self) -> int:
-        """0, the number of bytes that were freed: nothing is held between runs."""
+        """Return 0, the number of freed bytes: nothing is held between runs."""
         return 0
 
 
@@ -166,7 +166,7 @@ def _handle(handles: dict[str, Tensor], name: str, kind: str) -> Tensor:
 
 
 def _executor_of(model: ImportedModel) -> type[Executor]:
-    """The executor of a model: that of 1.8 if outputs have lengths."""
+    """Select the executor class of a model: the 1.8 executor if outputs have sequence lengths."""
     block = model.program.global_block()
     has_lengths = any(levels_of(block.find_var(name)) for name in model.fetch_names)
     return WithLengths if has_lengths else Executor
@@ -188,7 +188,7 @@ def _read(config: Config) -> ImportedModel:
 
 
 def create_predictor(config: Config) -> Predictor:
-    """The predictor of a Config (paddle.inference.create_predictor)."""
+    """Create the predictor of a Config (paddle.inference.create_predictor)."""
     return Predictor(config)
 
 
@@ -200,27 +200,27 @@ class PredictorPool:
         self._all = [first, *(first.clone() for _ in range(size - 1))]
 
     def retrieve(self, index: int) -> Predictor:
-        """The predictor with this number."""
+        """Return the predictor with this number."""
         return self._all[index]
 
     retrive = retrieve  # Paddle's spelling
 
 
 def get_version() -> str:
-    """The version of this package (paddle.inference.get_version)."""
+    """Return the version of this package (paddle.inference.get_version)."""
     return f"version: {version()}\n"
 
 
 def get_num_bytes_of_data_type(dtype: DataType) -> int:
-    """The size of an element in bytes (paddle.inference.get_num_bytes_of_data_type)."""
+    """Return the size of an element in bytes (paddle.inference.get_num_bytes_of_data_type)."""
     return np.dtype(dtype.name.lower()).itemsize
 
 
 def get_trt_compile_version() -> tuple[int, int, int]:
-    """(0, 0, 0): there is no TensorRT here, as in Paddle built without it."""
+    """Return (0, 0, 0): there is no TensorRT here, as in Paddle built without it."""
     return 0, 0, 0
 
 
 def get_trt_runtime_version() -> tuple[int, int, int]:
-    """(0, 0, 0), as `get_trt_compile_version`."""
+    """Return (0, 0, 0), as `get_trt_compile_version` does."""
     return 0, 0, 0

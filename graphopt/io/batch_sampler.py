@@ -22,7 +22,7 @@ def _check(batch_size: Any, shuffle: Any, drop_last: Any) -> None:
 
 
 def batches(indices: Iterable[int], size: int, *, drop_last: bool) -> Iterator[list[int]]:
-    """Runs of `size` indices; the last one may be shorter, unless it is left out."""
+    """Split indices into runs of `size`; with `drop_last` a shorter last run is dropped."""
     left = iter(indices)
     while run := list(islice(left, size)):
         if len(run) == size or not drop_last:
@@ -73,9 +73,10 @@ def _count(samples: int, size: int, *, drop_last: bool) -> int:
 class DistributedBatchSampler(BatchSampler):
     """This trainer's batches of the indices of a dataset (paddle.io.DistributedBatchSampler).
 
-    Every trainer gets as many samples: indices from the start fill up what is missing. `shuffle`
-    draws by the number of the epoch, alike in every trainer; `set_epoch` sets it. `num_replicas`
-    and `rank` are those of the job unless given (see `paddle.distributed.ParallelEnv`).
+    Every trainer gets the same number of samples: indices from the start fill the last batches.
+    `shuffle` draws by the epoch number, which `set_epoch` sets, with the same result in every
+    trainer. `num_replicas` and `rank` default to the job's values (see
+    `paddle.distributed.ParallelEnv`).
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class DistributedBatchSampler(BatchSampler):
         return batches(self._own(indices), self.batch_size, drop_last=self.drop_last)
 
     def _own(self, indices: list[int]) -> list[int]:
-        """The share of this trainer: a batch of each round, then a part of the rest."""
+        """Select this trainer's share: a batch of each round, then a part of the rest."""
         size, round_size = self.batch_size, self.batch_size * self.nranks
         whole = self.total_size - self.total_size % round_size
         starts = range(self.local_rank * size, whole, round_size)
@@ -120,12 +121,12 @@ class DistributedBatchSampler(BatchSampler):
         return _count(self.num_samples, self.batch_size, drop_last=self.drop_last)
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number that the shuffle of the next epoch is drawn by."""
+        """Set the epoch number that seeds the next shuffle."""
         self.epoch = epoch
 
 
 def _at_least(name: str, value: Any, least: int, default: int) -> int:
-    """A number, or the default for None; AssertionError for others."""
+    """Check a number against a lower bound, with a default for None; AssertionError otherwise."""
     if value is None:
         return default
     if not isinstance(value, int) or value < least:

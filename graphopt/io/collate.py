@@ -1,4 +1,4 @@
-"""Samples as a batch, and batches as trees of arrays."""
+"""Collating samples to batches, and batches as trees of arrays."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def default_collate_fn(batch: Sequence[Any]) -> Any:
 
 
 def default_convert_fn(batch: Any) -> Any:
-    """A batch that the dataset has made, with lists for its sequences."""
+    """Convert the sequences of a batch from the dataset to lists."""
     return _map(lambda leaf: leaf, batch)
 
 
 def map_arrays(function: Callable[[np.ndarray[Any, Any]], Any], batch: Any) -> Any:
-    """The batch with `function` of each array in the place of the array."""
+    """Apply `function` to each array of a batch."""
     return _map(lambda leaf: function(leaf) if isinstance(leaf, np.ndarray) else leaf, batch)
 
 
@@ -60,7 +60,7 @@ def _map(function: Callable[[Any], Any], batch: Any) -> Any:
 
 
 def arrays_in(batch: Any) -> Iterator[Any]:
-    """The arrays of a batch in order."""
+    """Iterate over the arrays of a batch, in order."""
     if isinstance(batch, Mapping):
         batch = list(batch.values())
     if isinstance(batch, Sequence) and not isinstance(batch, _TEXT):
@@ -71,7 +71,7 @@ def arrays_in(batch: Any) -> Iterator[Any]:
 
 
 class BatchRecipe(NamedTuple):
-    """The making of batches: `size` is None where the dataset makes them itself."""
+    """A recipe for batches: `size` is None where the dataset makes them itself."""
 
     dataset: Any
     collate: Callable[[Any], Any]
@@ -84,7 +84,7 @@ class BatchRecipe(NamedTuple):
         return isinstance(self.dataset, IterableDataset)
 
     def fetcher(self) -> Callable[[Any], Any]:
-        """A function from what a sampler gives to a batch; StopIteration at the end."""
+        """Return a function that maps a sampler's request to a batch; StopIteration at the end."""
         return (
             self._collate_iterated(iter(self.dataset)) if self.iterates else self._collate_indices
         )

@@ -63,7 +63,7 @@ class TensorDataset(Dataset):
 def _check_datasets(
     datasets: Iterable[Dataset], owner: str, *, iterable: bool = False
 ) -> list[Any]:
-    """The datasets as a list; AssertionError for none and for the wrong kind."""
+    """List the datasets; AssertionError if there are none, or for the wrong kind."""
     found = list(datasets)
     if not found:
         raise AssertionError(f"{owner}: the input datasets should not be empty")
@@ -137,11 +137,12 @@ class Subset(Dataset):
 
 
 def random_split(dataset: Dataset, lengths: Sequence[float], generator: Any = None) -> list[Subset]:
-    """Subsets of these lengths, their samples drawn by NumPy's generator (paddle.io.random_split).
+    """Split a dataset into random subsets of these lengths (paddle.io.random_split).
 
-    Lengths that add up to 1 are fractions of the dataset; of the samples left over by rounding down
-    each subset gets one in turn. `generator` has no effect, as in Paddle. Raises ValueError when
-    the lengths do not add up to the length of the dataset, or a fraction is outside of 0 to 1.
+    NumPy's generator draws the samples. Lengths that add up to 1 are fractions of the dataset; the
+    samples left over by rounding down go to the subsets in turn. `generator` has no effect, as in
+    Paddle. Raises ValueError when the lengths do not add up to the length of the dataset, or a
+    fraction is outside of 0 to 1.
     """
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of(lengths, len(dataset))
@@ -154,7 +155,7 @@ def random_split(dataset: Dataset, lengths: Sequence[float], generator: Any = No
 
 
 def _lengths_of(fractions: Sequence[float], size: int) -> list[int]:
-    """The lengths of the subsets that are these fractions of `size` samples."""
+    """Convert fractions to lengths of subsets that add up to `size` samples."""
     for index, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction at index {index} is not between 0 and 1")

@@ -25,19 +25,19 @@ from graphopt.runtime.state.slots import Slot, Tensor
 
 
 class DataLoader:
-    """The batches of a dataset: iterate over it once for each epoch, or over a call of it.
+    """The batches of a dataset: an epoch for each iteration over the loader, or over a call of it.
 
-    With `return_list` a batch is a list of Tensors, with the structure that the samples have; for
-    several `places` it is a list of such lists, one for each. Without, it is a list with one feed
-    for each place, {name: Tensor}, by the names of `feed_list`. `batch_size` None leaves the
-    making of batches to the dataset.
+    With `return_list` a batch is a list of Tensors, with the structure of the samples; for several
+    `places` it is a list of such lists, one for each. Without, it is a list with one feed for each
+    place, {name: Tensor}, by the names of `feed_list`. With `batch_size` None the dataset makes the
+    batches.
 
     A thread makes `prefetch_factor` batches ahead, unless `use_buffer_reader` is False, and sends
-    them to the device of a single place that is not the host, by default that of executors.
-    `num_workers` processes make them, started for each epoch unless `persistent_workers`;
-    they are forks of this process, and must not run programs. `timeout` seconds without a batch,
-    and an error in a worker, raise RuntimeError. `use_shared_memory` has no effect: batches travel
-    by pipes.
+    them to the device of a single place that is not the host, by default the place of executors.
+    `num_workers` processes make them, started for each epoch unless `persistent_workers`; they are
+    forks of this process, and must not run programs. `timeout` seconds without a batch, and an
+    error in a worker, raise RuntimeError. `use_shared_memory` has no effect: batches travel by
+    pipes.
 
     Raises AssertionError and ValueError for arguments that do not fit. Paddle page:
     paddle.io.DataLoader.
@@ -91,7 +91,7 @@ class DataLoader:
         self._workers: Workers | None = None
 
     def _sampler(self, given: Any, batch_size: int | None, shuffle: bool, drop_last: bool) -> Any:
-        """The sampler of batches; None where there are no indices, or the dataset makes batches."""
+        """Build the batch sampler; None for an IterableDataset, or if the dataset makes batches."""
         if given is not None and (batch_size != 1 or shuffle or drop_last):
             raise AssertionError(
                 "batch_size/shuffle/drop_last should not be set when batch_sampler is given"
@@ -109,7 +109,7 @@ class DataLoader:
         return BatchSampler(self.dataset, None, shuffle, batch_size, drop_last)
 
     def __len__(self) -> int:
-        """The number of batches in an epoch; ValueError for an IterableDataset."""
+        """Return the number of batches in an epoch; ValueError for an IterableDataset."""
         if isinstance(self.dataset, IterableDataset):
             raise ValueError("length of IterableDataset not supported")
         return len(self.dataset if self.batch_sampler is None else self.batch_sampler)
@@ -123,7 +123,7 @@ class DataLoader:
         return Prefetch(self._epoch, self.prefetch_factor)
 
     def _indices(self) -> Iterable[Any]:
-        """The requests to the dataset, batch by batch."""
+        """Iterate over the requests to the dataset, one for each batch."""
         if isinstance(self.dataset, IterableDataset):
             return repeat(None)
         return range(len(self.dataset)) if self.batch_sampler is None else self.batch_sampler
@@ -164,7 +164,7 @@ class DataLoader:
             workers.close()
 
     def _epoch(self) -> Iterator[Any]:
-        """The batches of an epoch as scripts get them."""
+        """Yield the batches of an epoch in the form that scripts get."""
         batches = self._batches()
         while group := list(islice(batches, len(self.places))):
             if self.return_list:
@@ -184,7 +184,7 @@ class DataLoader:
         return {name: self._send(array) for name, array in zip(names, arrays, strict=True)}
 
     def _send(self, array: Any) -> Tensor:
-        """An array as a tensor, on its way to the device where there is one and a thread for it."""
+        """Convert an array to a tensor; with one place and a prefetch thread start its transfer."""
         first = len(self.places) == 1 and self.use_buffer_reader
         return _tensor(send(array, place_of(self.places[0])) if first else array)
 
@@ -198,7 +198,7 @@ class DataLoader:
         use_multiprocess: bool = False,
         drop_last: bool = True,
     ) -> GeneratorLoader:
-        """A loader of the batches of a generator; see `graphopt.reader.loaders.GeneratorLoader`.
+        """Create a loader of a generator's batches; see `graphopt.reader.loaders.GeneratorLoader`.
 
         `use_multiprocess` has no effect: a thread makes the batches, as in Paddle's static mode.
         """
@@ -208,7 +208,7 @@ class DataLoader:
 
     @staticmethod
     def from_dataset(dataset: SlotDataset, places: Any, drop_last: bool = True) -> DatasetLoader:
-        """A loader of the batches of a data set; see `graphopt.reader.loaders.DatasetLoader`."""
+        """Create a loader of a data set's batches; see `graphopt.reader.loaders.DatasetLoader`."""
         return DatasetLoader(dataset, places, drop_last)
 
 

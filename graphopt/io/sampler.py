@@ -35,9 +35,9 @@ class SequenceSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """Indices at random: every one once, or `num_samples` with `replacement`.
+    """Random indices: every one once, or `num_samples` with `replacement`.
 
-    `generator` is an iterator of indices to take instead. Raises TypeError and ValueError for
+    `generator` is an iterator of indices to use instead. Raises TypeError and ValueError for
     arguments that do not fit. Paddle page: paddle.io.RandomSampler.
     """
 

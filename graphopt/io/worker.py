@@ -38,9 +38,9 @@ _here: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker in whose process this is called; None elsewhere (paddle.io.get_worker_info).
+    """Return the worker that runs in this process; None elsewhere (paddle.io.get_worker_info).
 
-    An IterableDataset finds its share of the samples by it.
+    An IterableDataset selects its share of the samples by it.
     """
     return _here
 
@@ -54,8 +54,8 @@ def _work(
 ) -> None:
     """Make a batch for every request; runs in the worker's process.
 
-    A request is (epoch, indices). Requests are received by a thread, so that a sender never waits
-    for this process while it sends a batch.
+    A request is (epoch, indices). A thread receives the requests, so that the loader's process
+    never waits to send one while this process sends a batch.
     """
     global _here
     _here = info
@@ -124,7 +124,7 @@ class Workers:
             theirs.close()
 
     def batches(self, indices: Iterable[Any]) -> Iterator[Any]:
-        """The batches of one epoch; RuntimeError when a worker fails, dies or takes too long."""
+        """Yield the batches of an epoch; RuntimeError when a worker fails, dies or times out."""
         self.epoch += 1
         requests, alive = iter(indices), deque(range(len(self.pipes)))
         under_way = deque[int]()

@@ -26,12 +26,12 @@ class DType(str):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy type with the same values (`ml_dtypes` has those that NumPy lacks)."""
+        """The NumPy type with the same values (from `ml_dtypes` where NumPy lacks it)."""
         return _NUMPY[self]
 
     @property
     def is_of_numpy(self) -> bool:
-        """True for a type that NumPy has itself, so that its files and lists do, too."""
+        """True for a type that NumPy itself has, so that NumPy files and lists can hold it."""
         return self.numpy.type.__module__ == "numpy"
 
     @property
@@ -50,22 +50,22 @@ class DType(str):
         return _CODE[self]
 
     def __int__(self) -> int:
-        """As `code`: attributes of appended operators often have a type as a number."""
+        """Return `code`: attributes of appended operators often hold a type as a number."""
         return self.code
 
     @property
     def is_floating(self) -> bool:
-        """True for the real floating-point types that are computed with."""
+        """True for the real floating-point types that operators compute in."""
         return self in FLOATING
 
     @property
     def is_whole(self) -> bool:
-        """True for the integers, which bool is none of."""
+        """True for the integer types; bool is not one."""
         return self.startswith(("int", "uint"))
 
     @property
     def cut_in(self) -> np.dtype[Any]:
-        """The integers that a float is cut to before it is an integer of this type."""
+        """The integer type to which a float is truncated before it is cast to this type."""
         return np.dtype(np.int32 if self.numpy.itemsize < 4 or self == "int32" else np.int64)
 
     @property
@@ -93,7 +93,7 @@ class DType(str):
 
 
 class TypeCode(int):
-    """The number of a type in an attribute, which equals that type, too."""
+    """The number of a dtype in an attribute; it also equals the `DType`."""
 
     __slots__ = ()
 
@@ -140,7 +140,7 @@ _ROWS: tuple[tuple[str, int | None, Any], ...] = (
 # xDSL is imported when a program is translated, and not where its executable is on disk
 @cache
 def _element_types() -> dict[str, Attribute]:
-    """The xDSL element type of each name."""
+    """Map each name to its xDSL element type."""
     from xdsl.dialects import builtin
 
     unsigned = builtin.Signedness.UNSIGNED
@@ -200,17 +200,17 @@ NUMBERED = tuple(DType(name) for name in _CODE)
 
 
 def find_dtype(name: str) -> DType | None:
-    """The element type of exactly this name, whether Paddle has it or not."""
+    """Find the element type of exactly this name, whether Paddle has it or not."""
     return DType(name) if name in _NUMPY else None
 
 
 def convert_as_x86(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
-    """Real numbers in another dtype, as Paddle's kernels convert them on x86.
+    """Convert real numbers to another dtype as Paddle's kernels do on x86.
 
-    A float is cut towards zero. Integers of fewer than 32 bits keep the low bits of an int32, and
-    uint32 those of an int64. What int32 or int64 does not hold, NaN among it, is the least number
-    of that type; uint64 holds what is twice as large, too. NumPy leaves these cases to the
-    processor.
+    Floats are truncated toward zero. Integers of fewer than 32 bits keep the low bits of an int32,
+    and uint32 the low bits of an int64. A number that int32 or int64 cannot hold, or NaN, becomes
+    the least number of that type; uint64 also holds numbers up to twice that limit. NumPy leaves
+    these cases to the processor.
     """
     array = np.asarray(values)
     target = dtype.numpy
@@ -230,7 +230,7 @@ def convert_as_x86(values: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def as_dtype(spec: object) -> DType:
-    """The `DType` for a name, a NumPy type, a `DType`, or a `VarType.Type` number.
+    """Convert a name, a NumPy type, a `DType` or a `VarType.Type` number to a `DType`.
 
     Other names are NumPy's, as in Paddle: "float" is float64 and "int" is int64; but "uint16" is
     bfloat16. Raises TypeError for anything that is not an element type.
@@ -255,7 +255,7 @@ def as_dtype(spec: object) -> DType:
 
 
 def from_ir(element: Attribute) -> DType:
-    """The `DType` of an xDSL element type; TypeError when no `DType` corresponds."""
+    """Convert an xDSL element type to its `DType`; raise TypeError when there is none."""
     try:
         return _from_element_types()[element]
     except KeyError:

@@ -1,8 +1,8 @@
-"""Held: the tensors that objects of the script hold around a trace, and those they hold after it.
+"""Held tensors: the tensors that objects of the script hold before and after a trace.
 
-A traced function may leave another tensor in an attribute, `self.steps = self.steps + 1`. The next
-call is to find it there. So the program writes it to the variable that was there before, which is
-put back after the trace: it is state, as the running statistics of a batch normalisation are.
+A traced function may leave another tensor in an attribute, `self.steps = self.steps + 1`, and the
+next call must find it there. So the program writes it to the variable that was there before, which
+is put back after the trace: it is state, like the running statistics of a batch normalization.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _LEFT = (
 
 
 class SharedState(Exception):
-    """A variable that several places held has become several; the trace is to be made again."""
+    """Signals that a variable held in several places was split; the trace must be repeated."""
 
 
 @dataclass(frozen=True)
 class _Place:
-    """One place of a container, with what it held before the trace and what it holds after."""
+    """One place of a container, with its value before the trace and after it."""
 
     container: _Container
     key: Any
@@ -47,41 +47,41 @@ class _Place:
     after: Any
 
     def restore(self) -> None:
-        """Let it hold what it held before."""
+        """Put back the value from before the trace."""
         _put(self.container, self.key, self.before)
 
 
 class NamedPlaces:
-    """Places as names of a branch or a loop, which a function that is called there may change."""
+    """Places as names of a branch or a loop; a function called there may change them."""
 
     def __init__(self, places: list[_Place]) -> None:
         self._places = places
 
     def besides(self, known: list[Any]) -> NamedPlaces:
-        """The places that hold none of these tensors."""
+        """Select the places that hold none of these tensors."""
         ids = set(map(id, known))
         return NamedPlaces([p for p in self._places if id(_get(p.container, p.key)) not in ids])
 
     def names(self) -> list[str]:
-        """A name for each."""
+        """Name each place by its key."""
         return [str(place.key) for place in self._places]
 
     def read(self) -> list[Any]:
-        """Their present values."""
+        """Read the present values."""
         return [_get(place.container, place.key) for place in self._places]
 
     def write(self, values: list[Any]) -> None:
-        """Let them hold these values."""
+        """Write a value to each place."""
         for place, value in zip(self._places, values, strict=True):
             _put(place.container, place.key, value)
 
 
 class HeldContents:
-    """The contents of the containers around a function, from before it was traced.
+    """The contents of the containers that a function can reach, from before its trace.
 
-    These are the attributes of its layer and of other objects of the script, lists and dicts, what
-    its closure and its global names hold, and, from a layer's first call in the trace on, what
-    that layer holds.
+    The containers are the attributes of its layer and of other objects of the script, lists and
+    dicts, its closure and its global names, and the attributes of each layer from its first call in
+    the trace on.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -89,7 +89,7 @@ class HeldContents:
         self.watch(function)
 
     def watch(self, root: Any) -> None:
-        """Note what an object holds, and what the objects hold that it holds."""
+        """Record the values that an object holds, directly or through other objects."""
         todo = [root]
         while todo:
             for container, items in _containers(todo.pop()):
@@ -99,7 +99,7 @@ class HeldContents:
                 todo += new.values()
 
     def restore(self) -> None:
-        """Let every place hold what it held before the trace."""
+        """Put back the value of every place from before the trace."""
         for container, items in self._containers.values():
             if isinstance(container, list):
                 container[:] = items.values()
@@ -108,10 +108,10 @@ class HeldContents:
                     _put(container, key, value)
 
     def write_back(self, outputs: Any) -> Any:
-        """Append the writes of what changed, and give the places their variables again.
+        """Append writes of changed tensors, and put their variables back into the places.
 
-        Returns the outputs as they are before these writes. Raises UnsupportedError where a tensor
-        of another shape or dtype came, SharedState where a variable has to become several first.
+        Returns the outputs from before these writes. Raises UnsupportedError for a new tensor of
+        another shape or dtype, SharedState if a variable has to be split first.
         """
         changed = [place for place in self._places() if place.after is not place.before]
         writes: dict[str, tuple[Variable, Variable]] = {}
@@ -141,13 +141,13 @@ class HeldContents:
         return outputs
 
     def tensors(self) -> NamedPlaces:
-        """The places that held a tensor before the trace."""
+        """Select the places that held a tensor before the trace."""
         return NamedPlaces(
             [place for place in self._places() if isinstance(place.before, Variable)]
         )
 
     def leave_unknown(self, program: Program) -> bool:
-        """Put Unknown in the place of tensors that only a trace has; True where there are some."""
+        """Replace tensors of a trace by Unknown; True if there are any."""
         found = False
         for container, _ in list(self._containers.values()):
             for key, value in _items(container).items():
@@ -168,7 +168,7 @@ class HeldContents:
                 yield _Place(container, key, before, _get(container, key))
 
     def _replaced_pairs(self, before: Any, after: Any) -> Iterator[tuple[Variable, Variable]]:
-        """The tensors of a value, each with the one that took its place; none of an array."""
+        """Yield the tensors of a value, each with its replacement; none for arrays."""
         if isinstance(before, Variable):
             if isinstance(after, Unknown):
                 after.refuse()
@@ -183,7 +183,7 @@ class HeldContents:
                     yield from self._replaced_pairs(value, found[key])
 
     def _part(self, variable: Variable) -> None:
-        """Give each place of a variable a variable of its own; SharedState."""
+        """Give each place of a variable a variable of its own, then raise SharedState."""
         self.restore()
         first, *others = [place for place in self._places() if place.before is variable]
         if not others:
@@ -201,9 +201,9 @@ class HeldContents:
 
 
 def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
-    """True when the program is to write `new` to `old`, False when no call can miss it.
+    """True if the program has to write `new` to `old`; False if no program reads `old`.
 
-    Raises UnsupportedError where it cannot.
+    Raises UnsupportedError where it has to, but cannot.
     """
     if isinstance(old.block.program, TracedProgram):
         return False  # what an earlier trace left there, which no program has read
@@ -229,7 +229,7 @@ def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
 
 
 def _containers(value: Any) -> Iterator[tuple[_Container, dict[Any, Any]]]:
-    """The containers that a value is or has, with what they hold."""
+    """Yield the containers that a value is or has, with their items."""
     if isinstance(value, MethodType):
         yield from _containers(value.__self__)
         yield from _containers(value.__func__)

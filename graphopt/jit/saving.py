@@ -25,14 +25,14 @@ def save(layer: Any, path: str, input_spec: Sequence[Any] | None = None, **confi
     The files are `path`.pdmodel and `path`.pdiparams, for each other method of `to_static`
     `path`.<method>.pdmodel and .pdiparams, and for a layer `path`.pdiparams.info, which has the
     names of the parameters in the layer. Parameters have their values in the global scope, initial
-    ones if they were never trained; the programs are in test mode. `input_spec` is as of
+    ones if they were never trained; the programs are in test mode. `input_spec` is as for
     `to_static`, which may have it instead. `output_spec` lists the results of `forward` to keep, by
-    position or as Variables of its trace. `skip_forward` saves the other methods alone. A layer's
-    hooks are part of what is saved.
+    position or as Variables of its trace. `skip_forward` saves only the other methods. A layer's
+    hooks are saved as part of it.
 
-    Raises TypeError for what is no layer or function, ValueError for an unknown argument, a path
-    without a file name, and a function without an input_spec that was never called; ScopeError for
-    a parameter without a value; and as `to_static`.
+    Raises TypeError for other objects than layers and functions, ValueError for an unknown
+    argument, a path without a file name, and a function without an input_spec that was never
+    called; ScopeError for a parameter without a value; and as `to_static`.
     """
     if not isinstance(layer, (Layer, StaticFunction)) and not callable(layer):
         raise TypeError(
@@ -70,7 +70,7 @@ def save(layer: Any, path: str, input_spec: Sequence[Any] | None = None, **confi
 def _functions(
     layer: Any, input_spec: Sequence[Any] | None, *, skip_forward: bool
 ) -> dict[str, StaticFunction]:
-    """The functions of a layer that are saved, by the names of its methods."""
+    """Collect the functions of a layer to save, by method name."""
     if not isinstance(layer, Layer):
         is_static = isinstance(layer, StaticFunction)
         return {"forward": layer if is_static else StaticFunction(layer, input_spec)}
@@ -106,7 +106,7 @@ def _write(prefix: str, trace: Trace, configs: dict[str, Any]) -> None:
 
 
 def _info(layer: Layer, used: dict[str, Variable]) -> dict[str, dict[str, Any]]:
-    """The names of variables in the layer, and whether they are trained."""
+    """Collect the names of variables in the layer, and whether they are trained."""
     structured = {variable.name: name for name, variable in layer.state_dict().items()}
     structured.update((variable.name, name) for name, variable in layer.named_buffers())
     info: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Switches of tracing: whether functions are traced, and what is printed of it."""
+"""Settings of tracing: whether functions are traced, and which details are printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def enable_to_static(enable_to_static_bool: bool) -> None:
     """Trace functions of `to_static`, or refuse to call them (paddle.jit.enable_to_static).
 
     Where Paddle would run them in dynamic mode, a call raises UnsupportedError; inside a static
-    program they append their operators as plain functions do. TypeError for anything but a bool.
+    program they append their operators as plain functions do. Raises TypeError for other values
+    than bools.
     """
     global _enabled
     _enabled = arguments.flag(enable_to_static_bool, "enable_to_static_bool", "enable_to_static")
@@ -28,9 +29,9 @@ def is_enabled() -> bool:
 
 
 def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
-    """Name each function that is converted, from level 1 on (paddle.jit.set_verbosity).
+    """Name each converted function, from level 1 on (paddle.jit.set_verbosity).
 
-    The lines go to stderr, and to stdout too if asked.
+    The lines go to stderr, and with `also_to_stdout` to stdout too.
     """
     global _verbosity, _also_to_stdout
     _verbosity = arguments.integer(level, "level", "set_verbosity")
@@ -38,9 +39,9 @@ def set_verbosity(level: int = 0, also_to_stdout: bool = False) -> None:
 
 
 def set_code_level(level: int = 100, also_to_stdout: bool = False) -> None:
-    """Print the code of each function that is converted (paddle.jit.set_code_level).
+    """Print the code of each converted function (paddle.jit.set_code_level).
 
-    Every level above 0 prints the final code: there are no steps between.
+    Every level above 0 prints the final code: there are no intermediate steps.
     """
     global _code_level, _also_to_stdout
     _code_level = arguments.integer(level, "level", "set_code_level")
@@ -51,7 +52,7 @@ _also_to_stdout = False
 
 
 def report(function: Any, code: str) -> None:
-    """Print what the levels ask for about a function that is converted."""
+    """Print the details of a converted function that the levels select."""
     name = function.__qualname__
     where = f"{function.__code__.co_filename}:{function.__code__.co_firstlineno}"
     lines = [f"to_static converts {name} ({where})"] if _verbosity > 0 else []
@@ -62,18 +63,18 @@ def report(function: Any, code: str) -> None:
 
 
 class ProgramTranslator:
-    """The switch of tracing as an object, of which there is one (fluid.dygraph)."""
+    """The switch of tracing as a singleton (fluid.dygraph)."""
 
     _only: ProgramTranslator | None = None
 
     def __new__(cls) -> ProgramTranslator:
-        """The one object."""
+        """Return the singleton."""
         cls._only = cls._only or super().__new__(cls)
         return cls._only
 
     @classmethod
     def get_instance(cls) -> ProgramTranslator:
-        """The one object."""
+        """Return the singleton."""
         return cls()
 
     @property
@@ -82,5 +83,5 @@ class ProgramTranslator:
         return is_enabled()
 
     def enable(self, enable_to_static: bool) -> None:
-        """As `paddle.jit.enable_to_static`."""
+        """Enable or disable tracing, as `paddle.jit.enable_to_static`."""
         globals()["enable_to_static"](enable_to_static)

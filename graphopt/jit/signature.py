@@ -24,7 +24,7 @@ Tree = Any
 class Arguments:
     """The arguments of a call, or their specifications, by parameter.
 
-    `leaves` are those of all trees, in order; `names` are what inputs among them are called.
+    `leaves` are the leaves of all trees, in order; `names` the names of inputs among them.
     """
 
     trees: Mapping[str, Tree]
@@ -36,7 +36,7 @@ class Arguments:
         return nest.leaves(list(self.trees.values()))
 
     def with_leaves(self, values: list[Any]) -> inspect.BoundArguments:
-        """The arguments of a call with these leaves instead."""
+        """Bind the arguments of a call with these leaves instead."""
         trees = nest.rebuild(list(self.trees.values()), values)
         bound = inspect.BoundArguments(self.signature, {})  # pyright: ignore[reportArgumentType]
         for name, tree in zip(self.trees, trees, strict=True):
@@ -47,7 +47,7 @@ class Arguments:
         return bound
 
     def names(self) -> list[str]:
-        """The names of the leaves: that of the parameter, with a number if it has several."""
+        """Name the leaves after their parameters, numbered if a parameter has several."""
         found: list[str] = []
         for name, tree in self.trees.items():
             count = len(nest.leaves(tree))
@@ -56,9 +56,9 @@ class Arguments:
 
 
 def bind(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
-    """The arguments of a call by parameter, with defaults; TypeError where they do not fit.
+    """Bind the arguments of a call, with defaults; raise TypeError where they do not fit.
 
-    Tensors of a scope or a DataLoader are the arrays that they hold.
+    Tensors of a scope or a DataLoader are replaced by their arrays.
     """
     bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
@@ -74,17 +74,17 @@ def _array_in(leaf: Any) -> Any:
 
 
 def is_array(leaf: Any) -> bool:
-    """True for what is fed: arrays, results of other functions, and Variables."""
+    """True for arguments that are fed: arrays, results of other functions, and Variables."""
     return isinstance(leaf, (np.ndarray, RunValue, Variable, InputSpec))
 
 
 def as_array(leaf: Any) -> np.ndarray[Any, Any]:
-    """The values of an argument that is fed."""
+    """Return the values of a fed argument."""
     return value_of(leaf) if isinstance(leaf, Variable) else np.asarray(leaf)
 
 
 def specification(leaf: Any, given: Any = None) -> Any:
-    """The InputSpec of an argument: the one that was given, or its shape and dtype.
+    """Return the InputSpec of an argument: `given`, or one of its shape and dtype.
 
     A constant is its own specification.
     """
@@ -98,7 +98,7 @@ def specification(leaf: Any, given: Any = None) -> Any:
 
 
 def key_of(spec: Any) -> Hashable:
-    """The part of a trace's key that is due to one argument."""
+    """Compute an argument's part of a trace's key."""
     if isinstance(spec, InputSpec):
         return spec.shape, str(spec.dtype), spec.name, spec.stop_gradient
     try:
@@ -109,9 +109,9 @@ def key_of(spec: Any) -> Hashable:
 
 
 def given_specs(input_spec: Any, function: str) -> list[Any]:
-    """The list of `input_spec`, with specifications for Variables and arrays.
+    """Convert `input_spec` to a list, with specifications for Variables and arrays.
 
-    TypeError for anything but a list or tuple.
+    Raises TypeError unless it is a list or tuple.
     """
     if not isinstance(input_spec, (list, tuple)):
         raise TypeError(

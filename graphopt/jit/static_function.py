@@ -1,4 +1,4 @@
-"""StaticFunction: a function of Python that runs as a program, and the decorator that makes it."""
+"""StaticFunction: a Python function that runs as a program, and the decorator that makes it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ MOST_TRACES = 64
 
 
 class StaticFunction(TracedFunction):
-    """A function whose calls run programs, one for each kind of arguments (paddle.jit.to_static).
+    """A function whose calls run programs, one per kind of arguments (paddle.jit.to_static).
 
-    A call with arrays or results of other calls traces the function when arguments of these shapes
-    and dtypes come for the first time, runs the program, and returns `Value`s. Constants such as
-    `paddle.to_tensor(x)` are arrays in a script that has made no program. Other arguments, and
-    whether the layer trains, are constants of the trace. With `input_spec` the inputs are as it
-    says, and one program serves all that fit it. With a Variable of a program, and inside another
+    A call with arrays or results of other calls traces the function at the first arguments of these
+    shapes and dtypes, runs the program, and returns `Value`s. Constants such as
+    `paddle.to_tensor(x)` are arrays in a script that has created no program. Other arguments, and
+    the training mode of the layer, are constants of the trace. With `input_spec` the inputs follow
+    it, and one program serves all that fit it. With a Variable of a program, and inside another
     traced function, a call appends the operators there. As an attribute of a class it is a method.
     """
 
@@ -64,7 +64,7 @@ class StaticFunction(TracedFunction):
         update_wrapper(self, function)
 
     def __get__(self, owner: Any, kind: type | None = None) -> StaticFunction:
-        """The method of an object."""
+        """Bind the method to an object."""
         if owner is None:
             return self
         # each object keeps its own, so that they end together; a base class has another
@@ -76,7 +76,7 @@ class StaticFunction(TracedFunction):
 
     @called_from_outside
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of the function; raises as `Trace` and `Executor.run`."""
+        """Call the function as a program; raise as `Trace` and `Executor.run`."""
         arguments = bind(self._signature, args, kwargs)
         variables = [leaf for leaf in arguments.leaves if isinstance(leaf, Variable)]
         builds = bool(variables) and not would_be_dynamic()
@@ -97,7 +97,7 @@ class StaticFunction(TracedFunction):
         return trace.run([leaf for spec, leaf in pairs if isinstance(spec, InputSpec)])
 
     def with_hooks(self) -> StaticFunction:
-        """The method of a layer with the hooks of that layer around it."""
+        """Wrap a layer's method in the hooks of the layer."""
         method = self.dygraph_function
         assert isinstance(method, MethodType)
 
@@ -115,12 +115,12 @@ class StaticFunction(TracedFunction):
 
     @property
     def layer(self) -> Layer | None:
-        """The layer whose method this is."""
+        """The layer that has this method."""
         owner = getattr(self.dygraph_function, "__self__", None)
         return owner if isinstance(owner, Layer) else None
 
     def _specify(self, arguments: Arguments) -> Arguments:
-        """The specifications of the arguments of a call."""
+        """Compute the specifications of the arguments of a call."""
         given = arguments.signature.bind_partial(*(self._specs or ())).arguments
         trees: dict[str, Any] = {}
         for name, tree in arguments.trees.items():
@@ -152,12 +152,12 @@ class StaticFunction(TracedFunction):
         return self._latest
 
     def get_concrete_program(self, *args: Any, **kwargs: Any) -> Trace:
-        """The trace for arguments, which may be InputSpecs."""
+        """Return the trace for arguments, which may be InputSpecs."""
         return self._trace(self._specify(bind(self._signature, args, kwargs)))
 
     @property
     def concrete_program(self) -> Trace:
-        """The latest trace, or that of `input_spec`; ValueError when there is neither."""
+        """The latest trace, or the trace of `input_spec`; ValueError if there is neither."""
         if self._latest is None:
             if self._specs is None:
                 raise ValueError(
@@ -168,7 +168,7 @@ class StaticFunction(TracedFunction):
         return self._latest
 
     def traced_for(self, input_spec: Sequence[Any] | None) -> Trace:
-        """The trace to be saved: for these specifications, or for those of `to_static`."""
+        """Return the trace to save: for `input_spec`, or for the one of `to_static`."""
         chosen = self._specs if input_spec is None else given_specs(input_spec, "jit.save")
         return self.concrete_program if chosen is None else self._with_specs(chosen)
 
@@ -198,18 +198,18 @@ class StaticFunction(TracedFunction):
         return source_of(function)
 
     def rollback(self) -> Callable[..., Any]:
-        """The function as it was before; a layer's method becomes that again."""
+        """Return the original function; a layer gets back its original method."""
         layer = self.layer
         if layer is not None and layer.__dict__.get(self.__name__) is self:
             object.__delattr__(layer, self.__name__)
         return self.dygraph_function
 
     def compiled_program(self) -> CompiledProgram:
-        """The program of the latest trace with its BuildStrategy, as `explain` takes it."""
+        """Return the program of the latest trace with its BuildStrategy, for `explain`."""
         return self.concrete_program.compiled_program
 
     def output_names(self) -> list[str]:
-        """The names of the results of the latest trace."""
+        """Return the names of the results of the latest trace."""
         return [variable.name for variable in self.outputs]
 
 
@@ -220,15 +220,16 @@ def to_static(
     backend: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A function or layer that runs as a program (paddle.jit.to_static); also a decorator.
+    """Convert a function or layer to run as a program (paddle.jit.to_static); also a decorator.
 
     A Layer is returned itself, with a `StaticFunction` as its `forward`. `input_spec` is a list of
-    InputSpecs, in structures as the arguments; dimensions of None may differ from call to call.
+    InputSpecs, nested as the arguments are; dimensions of None may differ between calls.
     `build_strategy` selects the passes. `full_graph` and `backend` are accepted: the whole function
     always becomes one program, which XLA compiles.
 
-    Raises TypeError for what is no function, layer or BuildStrategy, ValueError for another
-    backend than "CINN" and None and for an unknown argument, UnsupportedError for `property`.
+    Raises TypeError for other objects than functions, layers and BuildStrategies, ValueError for
+    another backend than "CINN" and None and for an unknown argument, UnsupportedError for
+    `property`.
     """
     if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
         raise TypeError(
@@ -265,7 +266,7 @@ def to_static(
 
 
 def not_to_static(func: Any = None) -> Any:
-    """A function that traces call unchanged (paddle.jit.not_to_static); a decorator."""
+    """Mark a function that traces call unchanged (paddle.jit.not_to_static); a decorator."""
     if func is None:
         return not_to_static
     setattr(func, NOT_TO_STATIC, True)
@@ -273,7 +274,7 @@ def not_to_static(func: Any = None) -> Any:
 
 
 def ignore_module(modules: Sequence[Any]) -> None:
-    """Call the functions of these modules as they are in traces (paddle.jit.ignore_module)."""
+    """Call the functions of these modules unconverted in traces (paddle.jit.ignore_module)."""
     for module in modules:
         if not inspect.ismodule(module):
             raise TypeError(f"ignore_module() takes modules, found {type(module).__name__}")

@@ -35,11 +35,11 @@ from graphopt.static.io import save_inference_model
 
 
 class Trace:
-    """The program that a function appends when it is called with inputs of these specifications.
+    """The program that a function appends when called with inputs of these specifications.
 
-    `inputs` are the Variables for the InputSpecs among the arguments, `outputs` what the function
-    returns, a structure of Variables and constants. Raises UnsupportedError when the function makes
-    parameters, and as the functions that it calls.
+    `inputs` are the Variables for the InputSpecs among the arguments, `outputs` the function's
+    result, a structure of Variables and constants. Raises UnsupportedError when the function
+    creates parameters, and as the functions that it calls.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Trace:
         initialise(self.parameters)
 
     def _is_traced(self, function: Callable[..., Any], specs: Arguments) -> bool:
-        """Trace the function; False when it has to be traced again."""
+        """Trace the function; False if the trace must be repeated."""
         held = HeldContents(function)
         self.main_program = TracedProgram((default_main_program(), *self._sources), held)
         self.main_program.random_seed = default_main_program().random_seed
@@ -81,7 +81,7 @@ class Trace:
     def _trace(
         self, function: Callable[..., Any], specs: Arguments, held: HeldContents
     ) -> tuple[list[str], Any]:
-        """The names of the inputs, and the outputs."""
+        """Run the function on Variables; return the names of the inputs, and the outputs."""
         programs = program_guard(self.main_program, self.startup_program)
         with static_mode(), programs, converting(convert):
             names, leaves = self._inputs(specs)
@@ -92,7 +92,7 @@ class Trace:
     def _check_again(
         self, function: Callable[..., Any], specs: Arguments, held: HeldContents
     ) -> None:
-        """Refuse a function that reads in a call what only an earlier call has made.
+        """Refuse a function that reads a value in a call that only an earlier call creates.
 
         Its program would be another from the second call on.
         """
@@ -109,7 +109,7 @@ class Trace:
         after.restore()
 
     def _inputs(self, specs: Arguments) -> tuple[list[str], list[Any]]:
-        """The names of the inputs; the leaves of the arguments, with Variables for InputSpecs."""
+        """Create the input Variables; return their names, and the leaves with Variables."""
         block = self.main_program.global_block()
         inputs: list[str] = []
         leaves: list[Any] = []
@@ -146,7 +146,7 @@ class Trace:
 
     @property
     def output_variables(self) -> list[Variable]:
-        """The Variables among the outputs, in order; one that is returned twice comes twice."""
+        """The Variables among the outputs, in order, including repeated ones."""
         return [leaf for leaf in nest.leaves(self.outputs) if isinstance(leaf, Variable)]
 
     @property
@@ -155,13 +155,13 @@ class Trace:
         return self._compiled
 
     def compile(self, strategy: BuildStrategy) -> None:
-        """Run by another strategy from now on."""
+        """Compile with another strategy from now on."""
         self._compiled = CompiledProgram(self.main_program, strategy)
 
     def save(
         self, prefix: str, inputs: Sequence[Variable], outputs: Sequence[Variable], **options: Any
     ) -> None:
-        """Write what computes `outputs`, and what the function keeps between calls, as a model."""
+        """Write the part that computes `outputs` and the function's state as a model."""
         program = self.main_program.clone()
         needed = [*(variable.name for variable in outputs), *state_written(program)]
         keep_only(program, [variable.name for variable in inputs], needed)
@@ -169,7 +169,7 @@ class Trace:
         save_inference_model(prefix, inputs, outputs, Executor(), **options)
 
     def run(self, values: Sequence[Any]) -> Any:
-        """The outputs, with a Value for each Variable; `values` are for `inputs`, in order."""
+        """Run the program on `values`, in the order of `inputs`; return the outputs with Values."""
         names = zip(self.inputs, values, strict=True)
         feed = {variable.name: as_array(value) for variable, value in names}
         fetches = [variable.name for variable in self.output_variables]
@@ -184,7 +184,7 @@ _MADE = re.compile(r"_(yes|no|body|test)_\d+")
 
 
 def _without_end(error: RecursionError) -> UnsupportedError:
-    """The error of a function that goes on calling itself while it is traced."""
+    """Compose the error for a function whose trace recurses without end."""
     lines = Counter(
         (frame.f_code.co_filename, line, frame.f_code.co_name)
         for frame, line in walk_tb(error.__traceback__)

@@ -24,9 +24,9 @@ class TracedLayer:
 
     @staticmethod
     def trace(layer: Layer, inputs: Any) -> tuple[Any, TracedLayer]:
-        """The outputs of a layer for the inputs, an array or a list of some, and its program.
+        """Trace a layer on an array or a list of arrays; return its outputs and its program.
 
-        Raises TypeError for anything but a layer, and as `paddle.jit.to_static`.
+        Raises TypeError for other objects than layers, and as `paddle.jit.to_static`.
         """
         if not isinstance(layer, Layer):
             raise TypeError(f"TracedLayer.trace(): 'layer' should be a Layer, found {layer!r:.60}")
@@ -49,7 +49,7 @@ class TracedLayer:
         self._trace.compile(build_strategy or BuildStrategy())
 
     def __call__(self, inputs: Any) -> list[Any]:
-        """The outputs of the program, in one list, for an array or a list of some."""
+        """Run the program on an array or a list of arrays; return the outputs in one list."""
         given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         return list(nest.leaves(self._trace.run(given)))
 
@@ -60,9 +60,9 @@ class TracedLayer:
         fetch: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write the program and its parameters, with the inputs and outputs of these numbers.
+        """Write the program with the inputs and outputs at these positions, and its parameters.
 
-        All of them unless given. The files are those of `paddle.static.save_inference_model`.
+        By default all of them. The files are the same as `paddle.static.save_inference_model`'s.
         """
         inputs, outputs = self._trace.inputs, self._trace.output_variables
         self._trace.save(

@@ -36,9 +36,9 @@ Array = np.ndarray[Any, Any]
 
 
 def load(path: str, **configs: Any) -> TranslatedLayer:
-    """The layer that was saved as `path`.pdmodel (paddle.jit.load).
+    """Load the layer that was saved as `path`.pdmodel (paddle.jit.load).
 
-    The files are those of `jit.save` or of `save_inference_model`, of Paddle or graphopt.
+    The files come from `jit.save` or `save_inference_model`, of Paddle or graphopt.
     `params_filename` names the file of the parameters in the same folder. Raises ValueError when
     there is no such file and for an unknown argument, FormatError, LimitError and UnsafeError for
     files that cannot be trusted.
@@ -68,12 +68,12 @@ def load(path: str, **configs: Any) -> TranslatedLayer:
 
 
 def glob_escape(text: str) -> str:
-    """A file name as a pattern that matches it alone."""
+    """Escape a file name as a pattern that matches only it."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in text)
 
 
 def _info(file: Path) -> dict[str, Any]:
-    """The notes of `jit.save` about the parameters; empty without that file."""
+    """Read the notes of `jit.save` about the parameters; {} without that file."""
     if not file.is_file():
         return {}
     found = read_pickle(read_one(file), str(file))
@@ -85,10 +85,10 @@ def _info(file: Path) -> dict[str, Any]:
 class TranslatedLayer(Layer):
     """A layer whose methods are saved programs (Paddle page: paddle.jit.TranslatedLayer).
 
-    It is made by `paddle.jit.load`. Its parameters have new names, and values of their own in the
-    global scope. It is called with arrays, inside traced functions, or with Variables of a program
-    that is being built, and can be saved again. In training mode dropout and batch normalisation
-    of the program are those of training.
+    `paddle.jit.load` creates it. Its parameters have new names, and values of their own in the
+    global scope. It can be called with arrays, inside traced functions, or with Variables of a
+    program under construction, and can be saved again. In training mode dropout and batch
+    normalization of the program train.
     """
 
     def __init__(self, models: Mapping[str, ImportedModel], info: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ class TranslatedLayer(Layer):
         self.eval()
 
     def _state(self, name: str, array: Array, info: Mapping[str, Any]) -> Variable:
-        """A parameter or a buffer with this value."""
+        """Create a parameter or a buffer with this value."""
         about = info.get(name, {"trainable": True})
         block = default_main_program().global_block()
         own = unique_name.generate(name.rpartition("_")[0] or name)
@@ -123,7 +123,7 @@ class TranslatedLayer(Layer):
         return made
 
     def program(self, method_name: str = "forward") -> Program:
-        """The program of a method as it was loaded; ValueError for an unknown method."""
+        """Return the loaded program of a method; raise ValueError for an unknown method."""
         if method_name not in self._programs:
             raise ValueError(
                 f"the layer has no method '{method_name}'; it has {', '.join(self._programs)}"
@@ -139,12 +139,12 @@ class _Inlined:
         self.__name__ = self.__qualname__ = model.path.name.removesuffix(_SUFFIX)
 
     def spec(self, name: str) -> InputSpec:
-        """The specification of an input."""
+        """Return the specification of an input."""
         variable = self.model.program.global_block().var(name)
         return InputSpec(variable.shape, variable.dtype, name)
 
     def __call__(self, layer: Layer, *inputs: Variable) -> Any:
-        """The outputs: one, or a list of several."""
+        """Append the operators; return the output, or a list of several."""
         names = dict(zip(self.model.feed_names, (v.name for v in inputs), strict=True))
         with undo.transaction():
             copy = _Copy(self.model.program, names, self.state, training=layer.training)
@@ -169,7 +169,7 @@ class _Copy:
         self.names.update((name, variable.name) for name, variable in state.items())
 
     def name(self, name: str) -> str:
-        """The name in the new program."""
+        """Map a name to its name in the new program."""
         if name != EMPTY and name not in self.names:
             self.names[name] = unique_name.generate(f"translated_layer/{name}")
         return self.names.get(name, name)

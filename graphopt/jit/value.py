@@ -1,4 +1,4 @@
-"""Value: what a call of a traced function returns, an array with the look of Paddle's tensors."""
+"""Value: the result of calling a traced function, an array with the API of Paddle's tensors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _INSTEAD = (
 class RunValue(NDArrayOperatorsMixin):
     """The array that a run computed, read-only.
 
-    `numpy`, `shape`, `dtype`, `item`, `float()`, indices, operators and printing are those of
-    Paddle's tensors. It is part of no program: as an argument of a layer it is fed.
+    `numpy`, `shape`, `dtype`, `item`, `float()`, indices, operators and printing behave as those of
+    Paddle's tensors. It belongs to no program: as an argument of a layer it is fed.
     """
 
     stop_gradient = True
@@ -33,7 +33,7 @@ class RunValue(NDArrayOperatorsMixin):
         self._array.setflags(write=False)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the array."""
+        """Copy the array."""
         return self._array.copy()
 
     @property
@@ -57,25 +57,25 @@ class RunValue(NDArrayOperatorsMixin):
         return self._array.size
 
     def item(self, *index: int) -> Any:
-        """An element as a Python number."""
+        """Return an element as a Python number."""
         return self._array.item(*index)
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Convert the elements to nested lists of Python numbers."""
         return self._array.tolist()
 
     def astype(self, dtype: Any) -> RunValue:
-        """The value with another dtype."""
+        """Cast the value to another dtype."""
         return RunValue(self._array.astype(as_dtype(dtype).numpy))
 
     def detach(self) -> RunValue:
-        """The value itself: it has no gradient."""
+        """Return the value itself: it has no gradient."""
         return self
 
     clone = cpu = cuda = detach
 
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """UnsupportedError: the run that made the value kept nothing for a derivative."""
+        """Raise UnsupportedError: the run that computed the value kept nothing for a derivative."""
         raise UnsupportedError(f"backward() of a result: {_INSTEAD}")
 
     def __getattr__(self, name: str) -> Any:

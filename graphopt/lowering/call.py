@@ -1,4 +1,4 @@
-"""One op as a function of arrays: its rule with its properties, and the derivative of that.
+"""One op as a function of arrays: its rule with its properties, and its derivative.
 
 A value is a tuple of lanes: one array normally, one per replica when uneven replicas run in
 lockstep (one program, no mapped axis).
@@ -45,13 +45,13 @@ class Call:
 
     @classmethod
     def of(cls, op: PdOp, replicas: Replicas) -> Call:
-        """The call that computes `op`, which is not a `pd.dynamic` (see `dynamic.call_of`)."""
+        """Build the call that computes `op`; for a `pd.dynamic` see `dynamic.call_of`."""
         attrs = tuple(sorted(_read_by_rules(op).items()))
         groups = tuple(len(group) for group in op.operand_groups())
         return cls(type(op), attrs, groups, replicas)
 
     def __call__(self, operands: Sequence[Array], key: Array | None) -> tuple[Array, ...]:
-        """The results for these operands (flat, in the op's order)."""
+        """Compute the results from the operands, flat and in the op's order."""
         grouped: list[Sequence[Array]] = []
         start = 0
         for size in self.groups:
@@ -69,7 +69,7 @@ class Call:
 
     @property
     def is_memoized(self) -> bool:
-        """True when one trace serves all ops that are computed alike.
+        """True when equal calls share one trace.
 
         Ops with data-sized results need values, and -0.0 equals 0.0 as a key, so both are traced
         alone. Collectives are traced in place, so that they can be counted.
@@ -94,11 +94,11 @@ class Call:
         return short and not issubclass(self.op_class, _WITH_LOOPS)
 
     def jit(self, function: Callable[..., Any]) -> Any:
-        """A function that computes this op or its derivative, which JAX traces once.
+        """Jit a function of this op or of its derivative, so that JAX traces it once.
 
-        JAX traces and lowers a function in the time of five to ten operators, and `a * b` in a rule
-        is one. A short op leaves none in the program: neither its own nor those of its rule. A
-        `lax.scan` in its rule would be written out, step by step.
+        To trace and lower a function takes JAX as long as five to ten operators, and `a * b` in a
+        rule is one operator. So the function of a short op and those in its rule are inlined.
+        `disable_jit` would unroll a `lax.scan` in the rule.
         """
         if not self.is_short:
             return jax.jit(function)
@@ -107,14 +107,14 @@ class Call:
     def on_lanes(
         self, lanes: Sequence[Sequence[Array]], keys: Sequence[Array | None]
     ) -> list[tuple[Array, ...]]:
-        """The results of each lane for the operands and the key of each lane."""
+        """Compute the results of each lane from its operands and its key."""
         if len(lanes) > 1 and self.communicates:
             return combine(self, lanes)
         return [self(operands, key) for operands, key in zip(lanes, keys, strict=True)]
 
 
 def _read_by_rules(op: PdOp) -> dict[str, Any]:
-    """The properties without those that select random numbers, which follow from the keys."""
+    """Collect the properties that rules read: all but the seeds, which the keys already reflect."""
     values = op.attr_values()
     if isinstance(op, RandomOp):
         values = {name: value for name, value in values.items() if name not in ("seed", "rng_id")}
@@ -123,18 +123,18 @@ def _read_by_rules(op: PdOp) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def jit_call(call: Call) -> Any:
-    """The call as a function that JAX traces once for all ops with operands of the same types."""
+    """Jit a call; JAX traces it once for all ops with operands of the same types."""
     return call.jit(call.on_lanes)
 
 
 @lru_cache(maxsize=4096)
 def jitted_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """`pullback`, jitted: one trace serves all equal calls."""
+    """Jit `pullback`; all equal calls share one trace."""
     return call.jit(pullback(call, ins, outs))
 
 
 def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`.
+    """Build a function (operands, keys, cotangents of `outs`) -> gradients of the operands `ins`.
 
     All three have one entry per lane, and so has the result.
     """
@@ -157,9 +157,10 @@ def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
 
 @lru_cache(maxsize=4096)
 def jitted_with_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """(operands, key) of one lane -> its results, and their pullback; one trace for equal calls.
+    """Jit a function (operands, key) of one lane -> its results and their pullback.
 
-    The pullback is from the cotangents of the results `outs` to the gradients of operands `ins`.
+    The pullback maps cotangents of the results `outs` to gradients of the operands `ins`. Equal
+    calls share one trace.
     """
 
     def compute(operands: list[Array], key: Array) -> tuple[tuple[Array, ...], Any]:
@@ -186,7 +187,7 @@ def _rule(op_class: type[PdOp]) -> Any:
 
 
 def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
-    """A communicating op on lanes of one program, where there is no axis to sum over."""
+    """Compute a communicating op on lanes of one program, which has no mapped axis."""
     count = len(lanes)
     if call.op_class is WeighByRows:
         rows = [operands[1].shape[0] for operands in lanes]

@@ -1,9 +1,9 @@
-"""The derivative of a choice among many branches: a `pd.if` in whose regions other ones decide.
+"""The derivative of a choice among many branches: nested `pd.if` ops.
 
-JAX keeps what each branch of a `cond` needs for its derivative, zeros for those not taken, and
-transforms what is nested again at every level. Among a thousand branches that is a thousand times
-what one of them needs. Here the derivative is a choice by the same conditions, whose branches
-compute the taken one again and differentiate it.
+For the derivative of a `cond`, JAX keeps the residuals of every branch, zeros for those not taken,
+and transforms nested conditionals again at every level. With a thousand branches it keeps a
+thousand times the residuals of one. Here the derivative is a choice by the same conditions, whose
+branches recompute the taken branch and differentiate it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Values = Mapping[SSAValue, Array]
 
 
 def is_wide(op: If) -> bool:
-    """True for a choice among many branches that compute the same when they are computed again."""
+    """True for a choice among many branches that give the same results when recomputed."""
     if _count_branches(op) <= _MANY:
         return False
     return not any(isinstance(inner, (Assert, Dynamic, Print, PyFunc)) for inner in inner_ops(op))
@@ -47,14 +47,20 @@ def _count_branches(op: If) -> int:
 
 @dataclass(frozen=True)
 class _Inner:
-    """The `pd.if` that decides what a region yields: the position of each yielded result."""
+    """The nested `pd.if` that computes all yielded values of a region.
+
+    `places` has the index of its result for each yielded value.
+    """
 
     op: If
     places: tuple[int, ...]
 
 
 def _decided_in(block: Block) -> _Inner | None:
-    """The `pd.if` whose results a region yields, beside ops that only compute its condition."""
+    """Find the `pd.if` whose results a region yields.
+
+    None if another op of the region makes a differentiable value.
+    """
     end = block.last_op
     assert end is not None
     yielded = [_skip_copies(value) for value in end.operands]
@@ -83,7 +89,10 @@ def pull_choice(
     seeds: Mapping[int, Array],
     wanted: Sequence[SSAValue],
 ) -> tuple[Array, ...]:
-    """The gradients of `wanted`, which the regions read, from those of the results by position."""
+    """Compute the gradients of the captured values `wanted`.
+
+    `seeds` are the cotangents of the results by position.
+    """
     read = captured_values(op)
 
     def side(block: Block, arrays: Sequence[Array], seeds: Mapping[int, Array]) -> Any:
@@ -120,7 +129,7 @@ def _pull_region(
 
 
 def _sum_gradients(seeds: Mapping[int, Array], places: Sequence[int]) -> dict[int, Array]:
-    """The gradients of an inner op's results from those of the values that are yielded."""
+    """Map cotangents of the yielded values to the inner op's results, and sum repeated ones."""
     found: dict[int, Array] = {}
     for at, seed in seeds.items():
         place = places[at]

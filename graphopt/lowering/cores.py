@@ -12,10 +12,10 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 @cache
 def quota(own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> int:
-    """The cores whose time this process gets, by the limits of its container; CORES without any.
+    """Count the cores that the container's limits allow this process; CORES without a limit.
 
-    `own` lists its control groups, which are below `mounted`. A limit of one and a half cores
-    counts as two.
+    `own` lists the control groups of the process, which are below `mounted`. A limit of one and a
+    half cores counts as two.
     """
     try:
         lines = own.read_text("utf-8").splitlines()
@@ -35,7 +35,7 @@ def quota(own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/c
 
 
 def _limits(group: Path) -> Iterator[int]:
-    """The limit of a control group in cores, if it has one."""
+    """Read the limit of a control group in cores, if it has one."""
     for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
             words = [word for name in names for word in (group / name).read_text("utf-8").split()]

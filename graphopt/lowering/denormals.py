@@ -1,4 +1,4 @@
-"""Denormal numbers of NumPy as XLA has them on CPUs: 0 for arithmetic and comparisons.
+"""Denormal numbers of NumPy as XLA treats them on CPUs: 0 for arithmetic and comparisons.
 
 XLA sets this mode of the processor in each thread that runs a program, and has no option for it.
 The mode is part of the floating-point environment of C, which glibc reads and writes.
@@ -28,9 +28,9 @@ _LIMITS = tuple(map(np.finfo, (np.float16, np.float32, np.float64)))
 
 @contextmanager
 def flushed_denormals() -> Generator[None]:
-    """NumPy takes denormal numbers for 0 in this block of this thread; 3 microseconds.
+    """Flush NumPy's denormal numbers to 0 in this block of this thread; takes 3 microseconds.
 
-    Elsewhere than on Linux on x86 and Arm it computes with them.
+    This has no effect except on Linux on x86 and Arm.
     """
     library = _library()
     if library is None:
@@ -50,7 +50,7 @@ def flushed_denormals() -> Generator[None]:
 
 @cache
 def _library() -> Any:
-    """The library with the functions of `fenv.h`; None where the layout is not known."""
+    """Load the library with the functions of `fenv.h`; None where their layout is not known."""
     if sys.platform != "linux" or platform.machine() not in _MODES:
         return None
     try:

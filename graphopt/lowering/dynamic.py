@@ -29,19 +29,19 @@ Numbers = np.ndarray[Any, Any]
 
 
 def concrete(array: Any, what: str) -> Numbers:
-    """The elements of an array; NeedsData while tracing."""
+    """Return the elements of an array; raise NeedsData while tracing."""
     if isinstance(array, Tracer):
         raise NeedsData(what)
     return np.asarray(array)
 
 
 def call_of(op: PdOp, replicas: Replicas, env: Mapping[SSAValue, Any]) -> Call:
-    """The call that computes `op`; `env` has the values that a `pd.dynamic` reads."""
+    """Build the call that computes `op`; `env` has the values that a `pd.dynamic` reads."""
     return calls_of(op, replicas)(env) if isinstance(op, Dynamic) else Call.of(op, replicas)
 
 
 def calls_of(op: Dynamic, replicas: Replicas) -> Callable[[Mapping[SSAValue, Any]], Call]:
-    """A function from the values that a `pd.dynamic` reads to the call that computes it."""
+    """Build a function from the values that a `pd.dynamic` reads to the call that computes it."""
     op_class, groups = class_of(op.attr("op")), op.attr("groups")
     known = decode_properties(op_class, op.attr("attrs"))
     late = [*zip(op.attr("dynamic"), op.values, strict=True)]
@@ -62,7 +62,7 @@ def calls_of(op: Dynamic, replicas: Replicas) -> Callable[[Mapping[SSAValue, Any
 
 
 def traced_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
-    """The elements of a value if they are known by now, also while tracing; else None."""
+    """Return the elements of a value if they are known, also while tracing; else None."""
     array = env[value][lane]
     return _fold_value(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
 
@@ -77,7 +77,7 @@ def _number(
 def _fold_value(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
 ) -> Numbers | None:
-    """The value if it follows from shapes and constants; None otherwise."""
+    """Fold a value that follows from shapes and constants; None for any other."""
     if value not in memo:
         memo[value] = None
         memo[value] = _compute(value, env, lane, memo)

@@ -97,7 +97,7 @@ class Context:
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
-        """The result of `make`, which is kept for all runs of a program that runs op by op."""
+        """Call `make`; cache its result for all runs of a program that runs op by op."""
         if not self.by_op:
             return make()
         found = self.shared.get(key)
@@ -106,7 +106,7 @@ class Context:
         return found
 
     def keys_for(self, op: Operation) -> list[Any]:
-        """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
+        """Derive the random keys of an op's lanes: one each, a tuple of several, or None."""
         find = self._words if is_kind_of(op, DROPOUTS) else self._keys
         several = [find(*drawn) for drawn in draws(op)]
         if not several:
@@ -114,10 +114,10 @@ class Context:
         return several[0] if len(several) == 1 else list(zip(*several, strict=True))
 
     def keys_at(self, op: Operation, operands: Sequence[Sequence[Array]]) -> list[Any]:
-        """`keys_for`, usable only once the operands of each lane are computed.
+        """Derive the keys as `keys_for`, usable only once the operands of each lane are computed.
 
-        This is for recomputed ops: XLA would draw all random numbers of a
-        program at its start, and keep those that it has drawn before.
+        This is for recomputed ops: XLA would otherwise draw all random numbers of a program at its
+        start, and keep those that the forward computation has drawn.
         """
         keys = self.keys_for(op)
         if self.by_op or segment_of(op) is None or not draws(op):
@@ -126,21 +126,21 @@ class Context:
         return held
 
     def _keys(self, seed: int, rng_id: int) -> list[Array]:
-        """The key of each lane: fixed by a non-zero seed, else new for each step."""
+        """Derive the JAX key of each lane: fixed by a non-zero seed, else new in each step."""
         if seed:
             return [jax.random.key(seed)] * self.lanes
         key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id + self.rng_shift)
         return [key if n is None else jax.random.fold_in(key, n) for n in self._numbers()]
 
     def _words(self, seed: int, rng_id: int) -> list[Array]:
-        """As `_keys`, for what dropouts keep."""
+        """Derive the key of each lane for dropout masks, two words for `hashing.py`."""
         if seed:
             return [jnp.asarray(words_of(seed))] * self.lanes
         key = _fold_in(self.key, rng_id + self.rng_shift)
         return [key if n is None else _fold_in(key, n) for n in self._numbers()]
 
     def _numbers(self) -> Sequence[Any]:
-        """The number of each lane among replicas; [None] for the only one."""
+        """Return the index of each lane among the replicas; [None] for a single lane."""
         if self.replicas.axis is not None:
             return [self.replicas.index()]
         if self.lane is not None:
@@ -150,14 +150,14 @@ class Context:
 
 @partial(jax.jit, inline=True)
 def _fold_in(key: Array, number: Any) -> Array:
-    """A key for `hashing.py`, from one and a number."""
+    """Fold a number into a key of `hashing.py`."""
     return fold_in(key, jnp.asarray(number).astype(np.uint32))
 
 
 def evaluate(
     module: ModuleOp, inputs: Mapping[tuple[str, str], Lanes], context: Context
 ) -> list[Lanes]:
-    """The results of `@main` in order, for inputs by (kind, name).
+    """Evaluate `@main` on inputs by (kind, name) and return its results in order.
 
     The results of `@prepare` are computed, too, unless they are among the inputs.
     """
@@ -173,9 +173,10 @@ def evaluate(
 def _parts_of(
     module: ModuleOp,
 ) -> tuple[Order | None, bool, FuncOp | None, list[tuple[str, str]], FuncOp]:
-    """The order of its ops if they are checked, its precision, and its functions.
+    """Collect the parts of a module that `evaluate` uses.
 
-    These are `@prepare` with its results, and `@main`.
+    These are the order of its ops if results are checked, True if it computes in full precision,
+    `@prepare` with its results, and `@main`.
     """
     prepare = prepare_function(module)
     ports = () if prepare is None else function_signature(prepare).results
@@ -191,7 +192,7 @@ def _parts_of(
 def evaluate_function(
     function: FuncOp, inputs: Mapping[tuple[str, str], Lanes], context: Context
 ) -> list[Lanes]:
-    """The results of one function in order, for inputs by (kind, name)."""
+    """Evaluate one function on inputs by (kind, name) and return its results in order."""
     block = function.body.block
     ports = context.once(function, lambda: function_signature(function).arguments)
     env: Environment = {
@@ -204,9 +205,9 @@ def evaluate_function(
 def evaluate_block(
     block: Block, env: Environment, context: Context, done: Container[Operation] = ()
 ) -> list[Lanes]:
-    """The values that a block returns or yields; `env` has its arguments and captured values.
+    """Evaluate a block and return the values that it returns or yields.
 
-    Of ops that are `done`, it has the results that others read.
+    `env` has its arguments, its captured values, and the results of the ops that are `done`.
     """
     end = block.last_op
     if not isinstance(end, (ReturnOp, Yield)):
@@ -224,7 +225,7 @@ def evaluate_block(
 
 
 def _evaluate_by_op(block: Block, env: Environment, context: Context) -> None:
-    """Compute the ops of a block one by one, each by what was looked up of it in the first run."""
+    """Compute the ops of a block one by one, with the functions built in the first run."""
     doing: PdOp | None = None
     try:
         for op, compute, over in context.once(block, lambda: _computations_of(block, context)):
@@ -244,7 +245,7 @@ def _evaluate_by_op(block: Block, env: Environment, context: Context) -> None:
 def _computations_of(
     block: Block, context: Context
 ) -> list[tuple[PdOp, Compute, Sequence[SSAValue]]]:
-    """Each op, its computation, and the values to free after it."""
+    """List each op with its computation and the values to free after it."""
     differentiated, ops = differentiated_regions(block), [*map(as_pd, list(block.ops)[:-1])]
     keeps = context.keeps_values or context.order is not None
     over: Mapping[Operation, Sequence[SSAValue]] = {} if keeps else _last_read(block)
@@ -254,9 +255,9 @@ def _computations_of(
 
 
 def _last_read(block: Block) -> dict[Operation, list[SSAValue]]:
-    """The results of the block's ops that nothing reads after an op, by this op.
+    """Map each op to the values of the block that no later op reads.
 
-    A derivative reads of what is before it.
+    A `pd.grad` may read any value before it, so the last one ends the walk.
     """
     *ops, end = block.ops
     inside, later = set(ops), set(end.operands)
@@ -275,7 +276,7 @@ def _last_read(block: Block) -> dict[Operation, list[SSAValue]]:
 
 
 def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Compute:
-    """A function that computes the lanes of the results of an op, for any run."""
+    """Build a function that computes the lanes of an op's results, for any run."""
     if (own := evaluator(type(op))) is not None:
         return lambda env, context: own(op, env, context, wanted)
     if wanted is not None:
@@ -297,14 +298,14 @@ def _computation_of(op: PdOp, context: Context, wanted: Wanted | None) -> Comput
 
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
-    """The operands of an op, for each lane, without those that are read as properties."""
+    """Collect the operands of an op for each lane, without those read as properties."""
     read = op.inputs if isinstance(op, Dynamic) else op.operands
     values = [env[value] for value in read]
     return [[value[lane] for value in values] for lane in range(lanes)]
 
 
 def _with_pullback(op: PdOp, env: Environment, context: Context, wanted: Wanted) -> Sequence[Lanes]:
-    """The results of an op that a library computes; its pullback is stored in `env`."""
+    """Compute an op's results by its rule, and store its pullback in `env`."""
     call = call_of(op, context.replicas, env)
     operands = operands_by_lane(op, env, context.lanes)
     compute = jitted_with_pullback(call, wanted.ins, wanted.outs)
@@ -319,7 +320,7 @@ def evaluate_op(
 ) -> None:
     """Compute one op and enter its results in the environment.
 
-    Where it is `wanted`, its pullback is entered as well.
+    With `wanted`, its pullback is entered as well.
     """
     op = as_pd(op)
     try:
@@ -339,7 +340,7 @@ def evaluate_op(
 
 
 def _constant(attrs: Mapping[str, Any]) -> Compute:
-    """A function that gives a constant, the same array each time if that is small."""
+    """Build a function that returns a constant; a small one is made once and reused."""
     held: list[Lanes] = []
 
     def compute(env: Environment, context: Context) -> Sequence[Lanes]:
@@ -355,13 +356,13 @@ def _constant(attrs: Mapping[str, Any]) -> Compute:
 
 
 def as_pd(op: Operation) -> PdOp:
-    """The op, which is one of Paddle's dialect."""
+    """Narrow an op to the class of Paddle's dialect."""
     assert isinstance(op, PdOp), f"{op.name} is not a pd op"
     return op
 
 
 def _call_rule(op: PdOp, call: Call, env: Environment, context: Context) -> Sequence[Lanes]:
-    """The results of an op that its operands and its key are enough for."""
+    """Compute an op that needs only its operands and its key."""
     if context.by_op and call.op_class is Full:
         return [(full_op_by_op(**dict(call.attrs)),) * context.lanes]
     operands = operands_by_lane(op, env, context.lanes)
@@ -370,13 +371,13 @@ def _call_rule(op: PdOp, call: Call, env: Environment, context: Context) -> Sequ
 
 
 def _function_of(call: Call, context: Context) -> Any:
-    """The function from the operands and the key of each lane to its results."""
+    """Return the function from each lane's operands and key to its results, jitted if shared."""
     alone = not call.is_memoized or (context.by_op and shares_generator(call))
     return call.on_lanes if alone else jit_call(call)
 
 
 def _keep_results(results: Sequence[Lanes]) -> Sequence[Lanes]:
-    """Results that a derivative does not compute again."""
+    """Mark results that a derivative does not recompute."""
     return [checkpoint_name(lanes, KEPT) for lanes in results]
 
 
@@ -390,7 +391,7 @@ def _note_place(error: Exception, op: PdOp, env: Environment) -> None:
 
 
 def _refusal(op: PdOp, env: Environment) -> str:
-    """A line with what the type rule says to the sizes that came; "" where it takes them."""
+    """Compose a line with the type rule's error for the actual operands; "" without one."""
     groups = [[env[value][0] for value in group] for group in op.operand_groups()]
     arrays = [array for group in groups for array in group]
     if isinstance(op, (RegionOp, Dynamic)) or not all(map(_is_of_numbers, arrays)):

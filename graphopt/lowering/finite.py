@@ -1,4 +1,4 @@
-"""FLAGS_check_nan_inf: the ops of a step that made NaN and infinities, noted while it runs."""
+"""FLAGS_check_nan_inf: the ops of a step that made NaN or infinities, noted while it runs."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class NotFinite:
 
 
 class _Notes:
-    """Findings since `take` was called last."""
+    """Non-finite values noted since the last call of `take`."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Begin again."""
+        """Forget all notes."""
         self.found: set[NotFinite] = set()
         self.blocks: set[int] = set()
         self.is_over = False
 
     def add(self, found: Sequence[NotFinite], block: int, *, alone: bool) -> None:
-        """Keep the results of a block's first run.
+        """Note the non-finite values of a block's first run.
 
         Non-finite values of later iterations and steps follow from the first ones. Replicas run a
         block side by side.
@@ -72,7 +72,7 @@ _notes = _Notes()
 
 
 def order_of(module: ModuleOp) -> Order:
-    """Numbers the ops of a module, those in regions before the op that they are part of."""
+    """Number the ops of a module, those in regions before the op that holds them."""
     return {op: number for number, op in enumerate(module.walk(region_first=True), 1)}
 
 
@@ -136,7 +136,7 @@ def _note(
 
 
 def take(results: Any) -> list[NotFinite]:
-    """Wait for a step; its non-finite values, in the order of the program."""
+    """Wait for a step and take its non-finite values, in the order of the program."""
     jax.block_until_ready(results)
     jax.effects_barrier()
     found = sorted(_notes.found, key=lambda wrong: wrong.value.order)

@@ -1,10 +1,9 @@
-"""Layers in a loop whose parameters are in parts: one computes, the next one's parameters arrive.
+"""Layers in a loop with sharded parameters: each computes while the next one's parameters arrive.
 
-A turn of the loop begins with whole parameters that the turn before has gathered. The last layer is
-computed after the loop, which would else gather parameters that no layer reads. The derivative
-keeps no whole parameters: on the way back each turn gathers those of the layer before.
-Differentiating the loop itself would keep the parameters of all layers, as they go from turn to
-turn.
+An iteration begins with the whole parameters that the previous one has gathered. The last layer is
+computed after the loop, which would otherwise gather parameters that no layer reads. The derivative
+keeps no whole parameters: in the backward pass each iteration gathers those of the preceding layer.
+Differentiating the loop itself would keep the parameters of all layers, as they are loop-carried.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ Tree = Any
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Gathered:
-    """In the place of a whole parameter in what a derivative keeps, by its number."""
+    """A placeholder for a whole parameter among the residuals, by its number."""
 
     number: int
 
 
 class GatheredLayers:
-    """A `pd.layers` that gathers parameters, on all lanes; `known` are numbers of each lane."""
+    """A `pd.layers` that gathers parameters, on all lanes; `known` are constants of each lane."""
 
     def __init__(
         self, op: Layers, context: Context, known: Sequence[Mapping[SSAValue, Any]]
@@ -75,7 +74,7 @@ class GatheredLayers:
                 self.sizes |= {own, own * gather.attr("parts")}
 
     def __call__(self, values: Sequence[Lanes]) -> Values:
-        """The carried values after all layers, from the values that the op reads."""
+        """Compute the carried values after all layers, from the values that the op reads."""
         carried, operands = len(self.op.carried), len(self.op.operands)
         run = jax.custom_vjp(lambda *inputs: self._forward(*inputs, keep=False)[0])
         run.defvjp(lambda *inputs: self._forward(*inputs, keep=True), self._backward)
@@ -87,7 +86,7 @@ class GatheredLayers:
         )
 
     def _gather(self, items: Values) -> Values:
-        """The whole parameters of a layer."""
+        """Gather the whole parameters of a layer."""
         env: Environment = dict(zip(self.items, items, strict=True))
         for op in self.gathers:
             evaluate_op(op, env, self.context)
@@ -96,7 +95,7 @@ class GatheredLayers:
     def _compute(
         self, state: Values, whole: Values, items: Values, outside: Values, key: Any, number: Any
     ) -> Values:
-        """The carried values after one layer."""
+        """Compute the carried values after one layer."""
         env: Environment = {
             value: tuple(
                 known.get(value, lane) for known, lane in zip(self.known, lanes, strict=True)
@@ -112,7 +111,7 @@ class GatheredLayers:
     def _forward(
         self, state: Values, stacks: Values, outside: Values, key: Any, *, keep: bool
     ) -> tuple[Values, Any]:
-        """The carried values after all layers, and what the derivative keeps."""
+        """Compute the carried values after all layers, and the residuals of the derivative."""
 
         def layer(state: Values, whole: Values, items: Values, number: Any) -> tuple[Values, Tree]:
             if not keep:
@@ -133,7 +132,7 @@ class GatheredLayers:
     def _differentiable(
         self, state: Values, whole: Values, items: Values, outside: Values, key: Any, number: Any
     ) -> tuple[Values, Tree]:
-        """A layer, and what its derivative keeps: no parameters, but their numbers."""
+        """Compute a layer and its residuals, with numbers in place of whole parameters."""
         given = state, whole, items, outside
 
         def compute(floats: Any) -> Values:
@@ -154,11 +153,11 @@ class GatheredLayers:
         return found, jax.tree.map(lambda array: numbers.get(id(array), array), pullback)
 
     def _keeps(self, primitive: Any, *operands: Any, **_: Any) -> bool:
-        """True for results that are no moved or converted parameters."""
+        """True for residuals that are no moved or converted parameters."""
         return primitive.name not in _MOVES or all(v.size not in self.sizes for v in operands)
 
     def _backward(self, kept: Any, cotangents: Values) -> tuple[Any, Any, Any, None]:
-        """The gradients of carried values, stacks and captured values."""
+        """Compute the gradients of the carried values, the stacks and the captured values."""
         kept, kept_last, stacks = kept
         last = self.count - 1
         # without a barrier XLA would keep what the forward computation has gathered
@@ -187,7 +186,7 @@ class GatheredLayers:
         return state, gradients, outside, None
 
     def _pull(self, kept: Tree, whole: Values, items: Values, state: Any) -> Any:
-        """The gradients of a layer: of its state, its items, and captured values."""
+        """Compute the gradients of a layer's state, its items and the captured values."""
         arrays = jax.tree.leaves(whole)
 
         def back(leaf: Any) -> Any:
@@ -209,12 +208,12 @@ def _is_float(array: Array) -> bool:
 
 
 def _floats(values: Tree) -> Tree:
-    """The values that have derivatives; None for the others."""
+    """Keep the values that have derivatives; None for the others."""
     return jax.tree.map(lambda array: array if _is_float(array) else None, values)
 
 
 def _join(floats: Tree, values: Tree) -> Tree:
-    """The values, with those that have derivatives from `floats`."""
+    """Replace the values that have derivatives by the values in `floats`."""
     return jax.tree.map(
         lambda own, array: array if own is None else own,
         *(floats, values),

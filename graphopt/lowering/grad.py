@@ -1,9 +1,9 @@
 """`pd.grad` -> JAX: the reverse walk over the ops between `wrt` and `of`.
 
-Per op it calls one jitted `jax.vjp` of the op's own lowering rule, memoised by op class,
-properties and grouping; XLA removes the forward computation that this repeats. Ops of which it
-cannot keep their pullbacks (`region_derivatives.py`). When the walk
-meets another `pd.grad` (a second derivative) the whole region is differentiated at once instead.
+Per op it calls one jitted `jax.vjp` of the op's own lowering rule, memoized by op class, properties
+and grouping; XLA removes the forward computation that this repeats. Where XLA cannot, the forward
+pass keeps the pullback of the op (`region_derivatives.py`). When the walk meets another `pd.grad`
+(a second derivative) the whole region is differentiated at once instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from graphopt.lowering.sums import sum_of, zeros_of
 def evaluate_grad(
     op: Grad, env: Environment, context: Context, wanted: Wanted | None
 ) -> list[Lanes]:
-    """The gradients that `op` names, zeros where nothing depends on a value.
+    """Compute the results of a `pd.grad`, zeros where no target depends on a value.
 
     Paddle's gradient of a complex value is the conjugate of JAX's.
     """
@@ -69,7 +69,7 @@ def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context)
 
 
 def _path_of(op: Grad) -> tuple[Sequence[PdOp], set[SSAValue], Sequence[PdOp], bool]:
-    """The ops before `op`, the values on its way, their ops, and if one of these is a `pd.grad`."""
+    """Find the ops before `op`, the active values, the path, and True if it has a `pd.grad`."""
     region = ops_before(op)
     active = active_values(op, region)
     path = path_of(op, region, active)
@@ -127,7 +127,7 @@ def _step_back(
 def _pull_of(
     op: PdOp, ins: tuple[int, ...], outs: tuple[int, ...], env: Environment, context: Context
 ) -> tuple[Call, Any]:
-    """The call that computes an op, and the function of its derivative."""
+    """Build the call of an op and its pullback."""
 
     def make() -> tuple[Call, Any]:
         call = call_of(op, context.replicas, env)
@@ -139,7 +139,7 @@ def _pull_of(
 def _differentiate_region(
     op: Grad, region: Sequence[PdOp], seeds: list[Lanes], env: Environment, context: Context
 ) -> list[Lanes]:
-    """One `jax.vjp` over everything before `op`.
+    """Differentiate all ops before `op` by one `jax.vjp`.
 
     Each `wrt` value gets a zero added, and the derivative is taken with respect to these zeros, so
     that a value in the middle of the region still passes gradients on to its operands.

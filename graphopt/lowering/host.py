@@ -1,8 +1,8 @@
 """Python functions that compiled programs call, and the exceptions they raise.
 
 An exception in such a function must not reach XLA: there it would end one device's part of a step
-while the others wait for it, and return as text. So it is kept for the run that called, the
-function's results are zeros, and the run raises it when the step is over.
+while the others wait for it, and return as text. So it is kept for the calling run, the function's
+results are zeros, and the run raises it when the step is over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _runs: list[CallingRun] = []
 
 @contextmanager
 def listening(callers: Mapping[Caller, PdOp]) -> Iterator[CallingRun]:
-    """A run to which these ops report their exceptions inside the block."""
+    """Open a run to which these ops report their exceptions inside the block."""
     run = CallingRun(callers)
     _runs.append(run)
     try:
@@ -44,12 +44,15 @@ def listening(callers: Mapping[Caller, PdOp]) -> Iterator[CallingRun]:
 
 
 def send_array(x: Any) -> Any:
-    """An array in the form of callback arguments: JAX calls from threads without 64 bits."""
+    """Encode an array as a callback argument: elements of 64 bits become uint32 words.
+
+    JAX calls Python from threads without 64 bits.
+    """
     return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
 
 
 def receive_array(value: Any, like: Any) -> Any:
-    """The array that was `send_array` with this shape and dtype, as NumPy sees it."""
+    """Decode a NumPy array that `send_array` encoded; `like` has its dtype."""
     array = np.asarray(value)
     if not _is_wide(like.dtype):
         return array
@@ -57,14 +60,14 @@ def receive_array(value: Any, like: Any) -> Any:
 
 
 def halves(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A result in the form that callbacks return; its type is that of `send_array`."""
+    """Encode a callback's result as `send_array` encodes its arguments."""
     if not _is_wide(array.dtype):
         return array
     return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint32)
 
 
 def join_halves(x: Any, dtype: Any) -> Any:
-    """The array that `halves` was given, inside the program."""
+    """Decode, inside the program, an array that `halves` encoded."""
     return lax.bitcast_convert_type(x, dtype) if _is_wide(dtype) else x
 
 
@@ -73,7 +76,7 @@ def _is_wide(dtype: Any) -> bool:
 
 
 def call_or_instead(key: Caller, function: Callable[[], Any], instead: Any) -> Any:
-    """The function's result, or `instead` when it raises, which is then reported to the run.
+    """Call a function; if it raises, report the exception to the run and return `instead`.
 
     Threads that run the same program share each other's exceptions: they must not store values
     computed from `instead`. After the first exception a run does not call the function again.

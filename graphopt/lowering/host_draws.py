@@ -30,9 +30,9 @@ _BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
 def key_of_draw(step: Iterable[int], path: Iterable[int], seed: int, number: int) -> Key:
-    """The key of a draw: that of its seed, unless this is 0.
+    """Derive the key of a draw from its seed, unless the seed is 0.
 
-    Then it follows from that of its path, and from its number among the random ops.
+    Then it follows from the key of its path, and from its number among the random ops.
     """
     if seed:
         return _words(seed >> 32), _words(seed)
@@ -40,7 +40,7 @@ def key_of_draw(step: Iterable[int], path: Iterable[int], seed: int, number: int
 
 
 def key_of_path(step: Iterable[int], path: Iterable[int]) -> Key:
-    """The key of the ops in these iterations of the loops around them, from that of the step."""
+    """Fold the iterations of the enclosing loops into the key of the step."""
     first, second = map(_words, step)
     key = first, second
     for each in path:
@@ -49,7 +49,7 @@ def key_of_path(step: Iterable[int], path: Iterable[int]) -> Key:
 
 
 def draw_numbers(draw: Draw, key: Key, size: int) -> Array:
-    """So many float32 numbers of a distribution: `uniform`, `normal` or `truncated_normal`."""
+    """Draw `size` float32 numbers of a distribution: `uniform`, `normal` or `truncated_normal`."""
     if size <= BLOCK:
         return draw(key, size)[0]
     numbers = np.empty((-(-size // BLOCK), BLOCK), np.float32)
@@ -61,7 +61,7 @@ def draw_numbers(draw: Draw, key: Key, size: int) -> Array:
 
 
 def scale_numbers(numbers: Array, scale: float, offset: float) -> Array:
-    """`offset + scale * numbers` in float32, rounded once, as XLA does it."""
+    """Compute `offset + scale * numbers` in float32, rounded once as by XLA."""
     exact = numbers.astype(np.float64)
     exact *= np.float32(scale)
     exact += np.float32(offset)
@@ -69,7 +69,7 @@ def scale_numbers(numbers: Array, scale: float, offset: float) -> Array:
 
 
 def uniform(key: Key, size: int) -> Array:
-    """Float32 numbers in [0, 1), 23 random bits each: a row of this size for each key."""
+    """Draw float32 numbers in [0, 1) with 23 random bits: a row of `size` for each key."""
     counters = np.zeros((len(key[0]), size), np.uint32)
     first, second = _threefry(key, counters, counters + np.arange(size, dtype=np.uint32))
     bits = np.bitwise_xor(first, second, out=first)
@@ -81,12 +81,12 @@ def uniform(key: Key, size: int) -> Array:
 
 
 def normal(key: Key, size: int) -> Array:
-    """Float32 numbers with mean 0 and deviation 1: a row for each key."""
+    """Draw float32 numbers with mean 0 and deviation 1: a row for each key."""
     return _by_inverse(uniform(key, size), -_BELOW_ONE, 1.0)
 
 
 def truncated_normal(key: Key, size: int) -> Array:
-    """As `normal`, none outside (-2, 2)."""
+    """Draw numbers as `normal`, none outside (-2, 2)."""
     end = math.erf(math.sqrt(2))
     numbers = _by_inverse(uniform(key, size), -end, end)
     inside = np.nextafter(np.float32(2), np.float32(0))
@@ -94,7 +94,7 @@ def truncated_normal(key: Key, size: int) -> Array:
 
 
 def _by_inverse(numbers: Array, low: float, high: float) -> Array:
-    """Numbers in [0, 1) as the normal ones whose error function is between `low` and `high`."""
+    """Map uniform numbers in [0, 1) to normal ones by the inverse error function of [low, high)."""
     between = scale_numbers(numbers, float(np.float32(high) - np.float32(low)), low)
     found = _inverse_error_function(np.maximum(between, np.float32(low), out=between))
     found *= np.float32(math.sqrt(2))
@@ -131,17 +131,17 @@ def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def _words(number: int) -> Array:
-    """The lower 32 bits of an integer, as a column of one word."""
+    """Take the lower 32 bits of an integer, as a column of one word."""
     return np.array([[number & 0xFFFFFFFF]], np.uint32)
 
 
 def _fold_in(key: Key, numbers: Array) -> Key:
-    """The keys of things with these numbers, which share a key."""
+    """Derive new keys from a key and these numbers."""
     return _threefry(key, np.zeros_like(numbers), numbers.copy())
 
 
 def _threefry(key: Key, first: Array, second: Array) -> tuple[Array, Array]:
-    """The hash of counters, given as two arrays of uint32 words, which are overwritten."""
+    """Hash counters, two arrays of uint32 words, which are overwritten."""
     words = (*key, key[0] ^ key[1] ^ PARITY)
     first += words[0]
     second += words[1]

@@ -1,7 +1,7 @@
 """`@prepare` as steps of NumPy, where all its ops have a rule there.
 
-It mostly transposes and scales weights, once: milliseconds of work, for which XLA would compile a
-second or two, one kernel for each. Nothing here imports JAX.
+`@prepare` mostly transposes and scales weights, once. That is milliseconds of work, for which XLA
+would compile for a second or two, one kernel for each weight. Nothing here imports JAX.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from graphopt.lowering.host_steps import HostSteps, Step
 
 
 def host_steps(module: ModuleOp) -> HostSteps | None:
-    """The module's `@prepare` in NumPy; None where XLA must compute it."""
+    """Convert the module's `@prepare` to NumPy steps; None where XLA must compute it."""
     function = prepare_function(module)
     assert function is not None
     return _steps(function) if all(map(on_host, function.body.block.ops)) else None
 
 
 def _steps(function: FuncOp) -> HostSteps:
-    """A function whose ops all have a rule of NumPy."""
+    """Convert a function whose ops all have a NumPy rule."""
     block, steps, results = function.body.block, list[Step](), ()
     numbers: dict[SSAValue, int] = {value: at for at, value in enumerate(block.args)}
     for op in block.ops:
@@ -50,7 +50,7 @@ def _steps(function: FuncOp) -> HostSteps:
 def on_host(op: Any) -> bool:
     """True for an op that NumPy computes with the rounding of XLA.
 
-    It would round half types after each step of an op, where the lowering rounds them once.
+    NumPy would round half types after each step of an op, where the lowering rounds them once.
     """
     if isinstance(op, ReturnOp):
         return True
@@ -60,7 +60,7 @@ def on_host(op: Any) -> bool:
 
 
 def rule_of(op: PdOp) -> tuple[str, tuple[Any, ...]] | None:
-    """The rule of `host_steps` for an op, and its other arguments; None without one."""
+    """Find the rule of `host_steps` for an op, with its other arguments; None without one."""
     if type(op) is Transpose:
         return "transpose", (tuple(op.attr("perm")),)
     if (

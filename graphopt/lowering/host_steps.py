@@ -18,9 +18,9 @@ Step: TypeAlias = "tuple[str, tuple[int, ...], tuple[Any, ...]]"
 
 @dataclass(frozen=True)
 class HostSteps:
-    """Steps in order: arguments are the first values, and each step makes the next one.
+    """Steps in order: the arguments are the first values, and each step appends one.
 
-    `results` are values by number. The rules are those of `RULES`.
+    `results` are indices of values. `RULES` has the rules.
     """
 
     arguments: int
@@ -28,7 +28,7 @@ class HostSteps:
     results: tuple[int, ...]
 
     def __call__(self, state: Sequence[Any]) -> tuple[HostArray, ...]:
-        """The results for these arrays, in memory of their own."""
+        """Compute the results for these arrays, in memory of their own."""
         values: list[HostArray] = list(map(np.asarray, state))
         with np.errstate(all="ignore"), flushed_denormals():
             for name, operands, parameters in self.steps:
@@ -37,12 +37,12 @@ class HostSteps:
         return tuple(np.array(values[at], order="C") for at in self.results)
 
     def record(self) -> list[Any]:
-        """The steps as JSON."""
+        """Write the steps as JSON."""
         return [self.arguments, self.steps, self.results]
 
     @classmethod
     def of_record(cls, record: Sequence[Any]) -> HostSteps:
-        """The steps of a record; ValueError, TypeError or LookupError for a malformed one."""
+        """Read steps from JSON; raise ValueError, TypeError or LookupError if malformed."""
         count, steps, results = int(record[0]), [], tuple(map(int, record[2]))
         for at, (name, operands, parameters) in enumerate(record[1], count):
             numbers = tuple(map(int, operands))

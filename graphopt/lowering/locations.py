@@ -1,8 +1,8 @@
 """Names of the parts of a compiled program: Paddle's names and the user's lines.
 
 JAX would name the functions of this package that traced an op, by the absolute paths of the machine
-that did. Programs written to files instead have the variable that an op writes, and the line of the
-script, so that the same program gives the same bytes everywhere.
+on which it traced. Programs written to files instead have the variable that an op writes, and the
+line of the script, so that the same program gives the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def number_ops(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
 
 
 def number_in(name: str) -> tuple[int, bool] | None:
-    """The number of the op that a part of a compiled program belongs to, by its name there.
+    """Parse the number of the op that a part of a compiled program belongs to, from its name.
 
-    With it True for a part of the op's derivative.
+    The flag is True for a part of the op's derivative.
     """
     found = _NUMBER.findall(name)
     if not found:
@@ -61,7 +61,7 @@ def number_in(name: str) -> tuple[int, bool] | None:
 
 
 def scope_of(op: Operation) -> str:
-    """The name under which the parts of an op appear in the compiled program."""
+    """Compose the name under which the parts of an op appear in the compiled program."""
     if (number := _number_of(op)) is not None:
         return f"{op.name}#{number}"
     if not _FOR_FILES.get():
@@ -76,7 +76,7 @@ def scope_of(op: Operation) -> str:
 
 
 def gradient_scope_of(op: Operation) -> str:
-    """The same for the parts of the derivative of an op."""
+    """Compose the name of the parts of an op's derivative."""
     number = _number_of(op)
     return f"{op.name}_grad" if number is None else f"{op.name}_grad#{number}"
 
@@ -87,7 +87,7 @@ def _number_of(op: Operation) -> int | None:
 
 
 def _relative(file: str) -> str:
-    """A source file as seen from the folder of the script; its name alone when it is elsewhere."""
+    """Shorten a source path relative to the script's folder; to its file name if outside."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if script:
         folder = os.path.join(os.path.dirname(os.path.abspath(script)), "")

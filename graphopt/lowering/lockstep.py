@@ -21,7 +21,10 @@ from graphopt.lowering.replication import Arrays, fetched_and_written, repeat_st
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:
-    """`count` replicas on one device; each feed is a list of arrays, and so is each fetch."""
+    """Build the function that runs `count` replicas on one device.
+
+    Each feed is a list of arrays, one for each replica, and so is each fetch.
+    """
     sharding = jax.sharding.SingleDeviceSharding(device)
     returned = signature_of(module).results
 

@@ -1,12 +1,12 @@
 """Loops and their derivatives, with a known or an unknown number of iterations.
 
-A loop whose variables change their shapes, or that has results sized by data, runs an iteration at
-a time, where arrays have values; JAX then differentiates it as it went.
+A loop whose variables change their shapes, or that has data-sized results, runs one iteration at a
+time, where arrays have values; JAX then differentiates the iterations that ran.
 
-XLA cannot keep the states of a loop whose length is not known. Their gradient is exact all the
-same, in memory that is fixed: the loop counts its iterations, keeps `_SLOTS` states at even
-distances, and computes those between again on the way back; twice nested, a loop of `_SLOTS`**2
-iterations computes each state three times, and longer ones grow slowly from there.
+XLA cannot keep the states of a loop of unknown length. Their gradient is exact all the same, in
+fixed memory: the loop counts its iterations, keeps `_SLOTS` states at even distances, and
+recomputes the states in between in the backward pass. With two such levels, a loop of `_SLOTS`**2
+iterations computes each state three times; for longer loops this grows slowly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LEVELS = 2
 
 
 def fixed_loop(step: Step, trips: int, carried: Arrays, outside: Arrays, key: Array) -> Arrays:
-    """The loop variables after `trips` iterations; a scan, which JAX can differentiate."""
+    """Run a loop of `trips` iterations as a scan, which JAX can differentiate."""
 
     def body(state: Arrays, number: Array) -> tuple[Arrays, None]:
         return step(state, outside, key, number)[1:], None
@@ -43,7 +43,7 @@ def fixed_loop(step: Step, trips: int, carried: Arrays, outside: Arrays, key: Ar
 def stepped_loop(
     step: Step, condition: Array, carried: Arrays, outside: Arrays, key: Array
 ) -> Arrays:
-    """The loop variables once the condition is false; NeedsData while tracing."""
+    """Run a loop one iteration at a time until its condition is false; NeedsData while tracing."""
     for number in itertools.count():
         if not concrete(condition, "the number of iterations of a loop whose shapes change").all():
             return carried
@@ -53,7 +53,7 @@ def stepped_loop(
 
 
 def open_loop(step: Step, condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Arrays:
-    """The loop variables once the condition is false."""
+    """Run a loop until its condition is false, with a derivative in fixed memory."""
 
     def run_counted(condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Any:
         def going(state: Any) -> Array:
@@ -93,7 +93,7 @@ class _Reverse:
         self.step, self.outside, self.key = step, outside, key
 
     def run(self, carried: Arrays, trips: Array, cotangents: Arrays) -> tuple[Arrays, Arrays]:
-        """The gradients of the first variables and of the captured values."""
+        """Compute the gradients of the initial variables and of the captured values."""
         smooth = [i for i, x in enumerate(carried) if _is_smooth(x)]
         captured = [i for i, x in enumerate(self.outside) if _is_smooth(x)]
         start = (
@@ -105,7 +105,7 @@ class _Reverse:
         return _scatter(first, smooth, carried), _scatter(outside, captured, self.outside)
 
     def _advance(self, state: Arrays, at: Array, count: Array) -> Arrays:
-        """The state `count` iterations after the one before iteration `at`."""
+        """Compute the state `count` iterations later; `state` is the one before iteration `at`."""
 
         def body(i: Array, values: Arrays) -> Arrays:
             return tuple(self.step(values, self.outside, self.key, at + i)[1:])
@@ -113,7 +113,7 @@ class _Reverse:
         return lax.fori_loop(jnp.int32(0), count, body, state)
 
     def _segment(self, state: Arrays, at: Array, count: Array, grads: Any, level: int) -> Any:
-        """Go back over the `count` iterations from `at`, whose first state is `state`."""
+        """Pull the gradients back through `count` iterations from `at`; `state` is the first."""
         if level == 0:
 
             def back(i: Array, grads: Any) -> Any:
@@ -147,7 +147,7 @@ class _Reverse:
         return lax.fori_loop(jnp.int32(0), parts, back_over, grads)
 
     def _one(self, state: Arrays, number: Array, grads: tuple[Arrays, Arrays]) -> Any:
-        """The gradients before one iteration, from those after it."""
+        """Pull the gradients back through one iteration."""
 
         def forward(smooth: Arrays, captured: Arrays) -> Arrays:
             values = _fill_in(state, self.smooth, smooth)
@@ -176,7 +176,7 @@ def _fill_in(values: Arrays, where: list[int], new: Arrays) -> Arrays:
 
 
 def _scatter(gradients: Arrays, where: list[int], like: Arrays) -> tuple[Any, ...]:
-    """The gradients at their positions; integers have JAX's float0 zeros."""
+    """Put the gradients at their positions; integers have JAX's float0 zeros."""
     result: list[Any] = [np.zeros(x.shape, jax.dtypes.float0) for x in like]
     for index, gradient in zip(where, gradients, strict=True):
         result[index] = gradient

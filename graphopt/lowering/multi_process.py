@@ -1,8 +1,8 @@
 """A mapped function over the devices of several processes, called with this process's parts.
 
-The function itself is the one of `replication.shard_map` over all devices. JAX then takes global
-arrays, of which each process holds a part: feeds become such arrays from this trainer's rows, and
-fetches return this trainer's replicas only.
+The function is the one of `replication.shard_map` over all devices. JAX then takes global arrays,
+of which each process holds a part: feeds become such arrays from this trainer's rows, and fetches
+return this trainer's replicas only.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from graphopt.lowering.replication import cut, mesh_of
 
 
 def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
-    """The devices of all processes at the positions of these local ones, by process.
+    """Find the devices of all processes at the positions of these local ones, by process.
 
-    WorldError for a process that has fewer.
+    Raise WorldError if a process has fewer.
     """
     platform = local[0].platform
     mine = list(jax.local_devices(backend=platform))
@@ -44,7 +44,7 @@ def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
-    """The same for a caller that has the feeds of its own devices only, and needs their fetches."""
+    """Wrap a replicated function for a caller that feeds and fetches its own devices only."""
     mine = [device for device in devices if device.process_index == jax.process_index()]
     mesh, own = mesh_of(devices, replicated.groups), mesh_of(mine)
     parts = ProcessShares(
@@ -62,7 +62,7 @@ def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
 
 @dataclass(frozen=True)
 class ProcessShares:
-    """Layout of arrays over all devices and over this process's; `share` processes."""
+    """Layout of arrays over all devices and over this process's devices; `share` processes."""
 
     whole: NamedSharding
     cut: NamedSharding
@@ -70,20 +70,20 @@ class ProcessShares:
     share: int
 
     def feed(self, array: Any) -> Any:
-        """This process's rows as its part of the global array."""
+        """Build the global array of which this process's rows are one part."""
         array = np.asarray(array)
         shape = (array.shape[0] * self.share, *array.shape[1:])
         return jax.make_array_from_process_local_data(self.cut, array, shape)
 
     def fetch(self, array: Any) -> Any:
-        """This process's part of a global array with a leading replica axis."""
+        """Take this process's part of a global array with a leading replica axis."""
         shards = sorted(array.addressable_shards, key=lambda shard: shard.index[0].start or 0)
         parts = [shard.data for shard in shards]
         shape = (len(parts), *array.shape[1:])
         return jax.make_array_from_single_device_arrays(shape, self.local, parts)
 
     def arguments(self, updated: Any, read_only: Any, feeds: Any, key: Any) -> tuple[Any, ...]:
-        """The arguments of a replica function as global arrays; state is global already."""
+        """Convert a replica function's arguments to global arrays; state is global already."""
         feeds = tuple(self.feed(feed) for feed in feeds)
         return updated, read_only, feeds, put(np.asarray(key), self.whole)
 
@@ -96,7 +96,7 @@ class GlobalFunction:
     parts: ProcessShares
 
     def trace(self, *arguments: Any) -> GlobalTrace:
-        """As of a jitted function: the result of `compile` is called like this one."""
+        """Trace as a jitted function; the result of `compile` is called like this one."""
         return GlobalTrace(self.jitted.trace(*self.parts.arguments(*arguments)), self.parts)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -111,7 +111,7 @@ class GlobalTrace:
     parts: ProcessShares
 
     def lower(self) -> Lowered:
-        """The lowered function."""
+        """Lower the traced function."""
         return Lowered(self.traced.lower(), self.parts)
 
 
@@ -123,7 +123,7 @@ class Lowered:
     parts: ProcessShares
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-        """The compiled function of local arrays."""
+        """Compile to a function of local arrays."""
         compiled, parts = self.lowered.compile(compiler_options), self.parts
         return lambda *arguments: _call_with_shares(compiled, parts, arguments)
 

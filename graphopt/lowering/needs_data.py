@@ -1,4 +1,4 @@
-"""The refusal of a program that cannot be one XLA program."""
+"""The error for a program that cannot be one XLA program."""
 
 from __future__ import annotations
 

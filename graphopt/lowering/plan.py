@@ -1,7 +1,7 @@
-"""The order in which arrays travel to a step and back, and the step on its devices.
+"""The order of the arrays passed to a step and back, and the step on its devices.
 
 A step whose executable is on disk needs no more than this of its module, so nothing here imports
-the dialect before a module is looked at, nor JAX before there are arrays of it.
+the dialect before a module is inspected, nor JAX before there are arrays of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ Arrays = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """The order in which arrays travel, and how many `steps` a call runs.
+    """The order of the arrays of a call, and the number of `steps` that it runs.
 
-    A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
-    The results of `@prepare` come after `read_only`, as `prepared`, when they are computed apart.
+    A feed in `stacked` has a batch for each step along its axis 1; all steps get the same array of
+    any other feed. The results of `@prepare` come after `read_only`, as `prepared`, when they are
+    computed apart.
     """
 
     updated: tuple[Port, ...]
@@ -51,11 +52,12 @@ class Plan:
         *,
         apart: bool = False,
     ) -> Plan:
-        """The plan of a module; state that is read and written can be donated.
+        """Build the plan of a module; state that is read and written can be donated.
 
-        It travels in the order in which it is written: JAX gives the buffers of donated arguments
-        to results of the same shape in their order, and XLA copies what another value's buffer
-        has to hold. Each step also computes the results of `@prepare`, unless that is done `apart`.
+        Donated state is in the order in which it is written: JAX gives the buffers of donated
+        arguments to results of the same shape in their order, and where a value must go into
+        another value's buffer, XLA copies it. Each step also computes the results of `@prepare`,
+        unless that is done `apart`.
         """
         from graphopt.ir.dialect.signature import (
             FEED,
@@ -82,7 +84,7 @@ class Plan:
         )
 
     def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
-        """The feeds of one step, out of the feeds of a call."""
+        """Select the feeds of one step from the feeds of a call."""
         import jax
 
         return tuple(
@@ -95,14 +97,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replicated:
-    """A step on devices, and those of its state.
+    """A step on devices, and the placement of its state.
 
-    `make` gives its function, of the `Replica` form and jitted unless it runs op by op. `name` is
+    `make` builds its function, of the `Replica` form and jitted unless it runs op by op. `name` is
     the mapper's, and `why` the reason for it; both are for reports. `place` gives the sharding of a
     state port. Functions with the same `home` can pass state to each other without moving it. With
-    several `groups` of replicas each group has all parts of state in parts. One that `donates`
-    takes the buffers of the state that it updates. Without a `mapped` axis fetches have no leading
-    one either.
+    several `groups` of replicas each group holds all parts of partitioned state. A step that
+    `donates` takes the buffers of the state that it updates. Fetches have a leading axis only if
+    the step is `mapped`.
     """
 
     name: str
@@ -117,18 +119,18 @@ class Replicated:
 
     @cached_property
     def function(self) -> Any:
-        """The function, made when it is first needed: a known program is not traced."""
+        """The function, built when it is first needed: a known program is not traced."""
         return self.make()
 
     def type_of(self, port: Port) -> Any:
-        """The type of a state array whose sizes the program declares."""
+        """Return the type of a state array whose sizes the program declares."""
         import jax
 
         shape = port.shape if port.cut is None else port.whole
         return jax.ShapeDtypeStruct(shape, port.dtype.numpy, sharding=self.place(port))
 
     def rows(self, port: Port) -> int:
-        """The length of the leading axis of a state array, 0 without one."""
+        """Return the length of the leading axis of a state array, 0 without one."""
         if not port.per_replica:
             return 0
         return self.replicas if port.shard_of is None else self.replicas // self.groups
@@ -137,17 +139,17 @@ class Replicated:
 # one for each group of devices that programs run on; state that is on one must find it again
 @cache
 def home_at(*devices: tuple[str, int]) -> Hashable:
-    """The identity of a group of devices, by platforms and numbers; compared with `is`."""
+    """Return the identity of a group of devices, by platforms and ids; compare it with `is`."""
     return object()
 
 
 def home_of(*devices: Any) -> Hashable:
-    """The identity of a group of devices of JAX."""
+    """Return the identity of a group of JAX devices."""
     return home_at(*((device.platform, device.id) for device in devices))
 
 
 def put(value: Any, sharding: Any) -> Any:
-    """An array with this sharding; each process creates its own part."""
+    """Place an array with this sharding; each process creates its own part."""
     import jax
 
     if sharding.is_fully_addressable:

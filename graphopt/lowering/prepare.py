@@ -1,4 +1,4 @@
-"""`@prepare` as a function that XLA compiles; `host_rules` has those that NumPy computes."""
+"""`@prepare` as a function that XLA compiles; `host_rules.py` has the form that NumPy computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Arrays: TypeAlias = "tuple[Array, ...]"
 
 
 def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
-    """The module's `@prepare` by XLA, from the arrays of its state to its results on one device."""
+    """Compile the module's `@prepare` by XLA: state arrays -> its results on one device."""
     function = prepare_function(module)
     assert function is not None
     ports = function_signature(function).arguments

@@ -24,9 +24,9 @@ from graphopt.lowering.evaluate import Context, evaluate_op
 
 
 class Replay:
-    """The values that the derivative of each op of a path starts from.
+    """The values from which the derivative of each op on a path starts.
 
-    `region` are the ops in front of the derivative, among which those of the path are.
+    `region` has the ops before the `pd.grad`, including those on the path.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class Replay:
         self.again: Environment = {}
 
     def values_for(self, op: PdOp, cotangents: Environment) -> Environment:
-        """Those of the forward computation, or of the op's segment when it is in one.
+        """Return the values of the forward computation, or of the op's recomputed segment.
 
-        On entering a segment, `cotangents` gets its values after the barrier, and the values of the
-        segment before are released.
+        When the walk enters a segment, `cotangents` gets its values after the barrier, and the
+        values of the previous segment are released.
         """
         number = segment_of(op)
         if number is None or number not in self.members:
@@ -84,7 +84,7 @@ class Replay:
         return values
 
     def _parameters_read(self, op: PdOp) -> list[SSAValue]:
-        """The parameters that the derivative of an op reads; one with regions has kept its own."""
+        """Find the parameters that an op's derivative reads; region ops have kept theirs."""
         if isinstance(op, RegionOp):
             return []
         return [value for value in dict.fromkeys(values_read(op)) if value in self.gathered]
@@ -116,7 +116,7 @@ class Replay:
         self.again |= {result: fresh[result] for op in missing for result in op.results}
 
     def _makers(self, values: Iterable[SSAValue]) -> list[PdOp]:
-        """The ops that gather these values, in order."""
+        """Find the ops that gather these values, in order."""
         found: set[PdOp] = set()
         todo = list(values)
         while todo:
@@ -129,6 +129,6 @@ class Replay:
 
 
 def _before_fence(part: SSAValue) -> SSAValue:
-    """A part as it was before it waited for its gather in the forward computation."""
+    """Return a part's value before the fence of its gather in the forward computation."""
     owner = part.owner
     return owner.values[owner.results.index(part)] if isinstance(owner, Fence) else part

@@ -1,8 +1,8 @@
-"""The ops that keep what their derivative needs, and the needs of the derivatives.
+"""The ops that keep their pullbacks, and the derivatives that are needed of them.
 
-Of other ops the derivative computes the op again, which XLA merges with what it has. It merges no
-loops, and no calls of libraries: ops with regions, and those that a library's kernel computes, keep
-the pullback of their one computation.
+The derivative of any other op recomputes the op, which XLA merges with the forward computation. XLA
+merges no loops, and no calls of libraries: ops with regions, and ops that a library's kernel
+computes, keep the pullback of their one computation.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from graphopt.ir.dialect.regions import values_read
 
 @dataclass(frozen=True)
 class Wanted:
-    """Derivatives needed of an op: positions in what it reads and its results."""
+    """The derivatives needed of an op: indices of the values that it reads and of its results."""
 
     ins: tuple[int, ...]
     outs: tuple[int, ...]
 
 
 def keeps_pullback(op: Operation) -> bool:
-    """True for an op that is not to be computed again by its derivative."""
+    """True for an op that its derivative must not recompute."""
     if isinstance(op, FusedDotProductAttention):
         return op.attr("algorithm") in _LIBRARIES
     return isinstance(op, RegionOp)
@@ -37,7 +37,7 @@ _LIBRARIES = ("cudnn", "cudnn-causal", "pallas")
 
 
 def differentiated_regions(block: Block) -> dict[Operation, Wanted]:
-    """The ops with pullbacks to keep through which a `pd.grad` of this block goes."""
+    """Find the pullbacks that the `pd.grad` ops of a block need: op -> derivatives."""
     if not any(map(keeps_pullback, block.ops)):
         return {}
     ins: dict[Operation, set[int]] = {}
@@ -51,7 +51,7 @@ def differentiated_regions(block: Block) -> dict[Operation, Wanted]:
 
 
 def _regions_on_path(op: Grad) -> dict[Operation, Wanted]:
-    """The ops with pullbacks to keep that `op` goes through, and the needs of their derivatives."""
+    """Find the ops with pullbacks on the path of `op`, with the derivatives needed of them."""
     region = ops_before(op)
     active = active_values(op, region)
     return {

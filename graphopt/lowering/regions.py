@@ -57,7 +57,7 @@ Known = Mapping[SSAValue, np.ndarray[Any, Any]]
 def evaluate_region_op(
     op: RegionOp, env: Environment, context: Context, wanted: Wanted | None
 ) -> list[Lanes]:
-    """The results of an op with regions; its pullback is stored in `env` when needed."""
+    """Compute an op with regions; store its pullback in `env` when needed."""
     _refuse_collectives(op, context)
     read = values_read(op)
     if isinstance(op, Layers) and gathered_again(op.body.block.ops):
@@ -76,7 +76,7 @@ def evaluate_region_op(
 
 
 def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | None) -> list[Lanes]:
-    """The results of layers that gather their parameters, of all lanes, a layer at a time."""
+    """Compute layers that gather their parameters, for all lanes, a layer at a time."""
     known = [_known_values(op, env, lane) for lane in range(context.lanes)]
     function = GatheredLayers(op, context, known)
     values = [env[value] for value in values_read(op)]
@@ -98,10 +98,11 @@ def _together(op: Layers, env: Environment, context: Context, wanted: Wanted | N
 def _evaluate(
     op: RegionOp, context: Context, known: Known, arrays: Sequence[Array], wanted: Wanted | None
 ) -> tuple[Arrays, Any]:
-    """The results of an op for one lane, and the pullback that is wanted.
+    """Compute an op for one lane, and its pullback if it is `wanted`.
 
-    In a program that runs op by op, XLA compiles each op with regions as one function. Without that
-    JAX would trace what is inside again in every step. Only what needs data goes op by op.
+    In a program that runs op by op, XLA compiles each op with regions as one function. Otherwise
+    JAX would trace its regions again in every step. Only an op that needs data runs op by op
+    inside, too.
     """
     if context.by_op and not known and not isinstance(op, If):
         if op not in context.shared:
@@ -136,7 +137,7 @@ def _pulled_back(pullback: Any, seeds: Sequence[Array]) -> Any:
 
 
 def _known_values(op: RegionOp, env: Environment, lane: int) -> Known:
-    """Conditions and sizes that `op` reads and that follow from the shapes of this trace."""
+    """Fold the conditions and sizes that `op` reads where they follow from traced shapes."""
     wanted = [op.operands[0]] if isinstance(op, If) else []
     if any(isinstance(inner, Dynamic) for inner in inner_ops(op)):
         wanted += [v for v in captured_values(op) if _may_be_sizes(v)]
@@ -175,7 +176,7 @@ def _pullback_of_choice(
 def pull_back(
     op: PdOp, cotangents: Environment, env: Environment, context: Context
 ) -> Mapping[SSAValue, Lanes]:
-    """The gradients of the values that `op` reads, from those of its results."""
+    """Compute the gradients of the values that `op` reads from its results' cotangents."""
     assert op in env, f"{op.name} is differentiated and was computed without its pullback"
     wanted, pullbacks = env[op]
     if not any(op.results[i] in cotangents for i in wanted.outs):
@@ -215,7 +216,7 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
 
 
 def _function(op: RegionOp, context: Context, known: Known) -> Function:
-    """The op as a function of the values it reads; `known` of them are numbers already."""
+    """Build a function of the values that `op` reads; `known` ones are constants."""
     count = len(op.operands)
     captured = captured_values(op)
 
@@ -260,14 +261,14 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
 
 
 def _group(region: Callable[..., Arrays]) -> Callable[..., Arrays]:
-    """The body of a group, whose derivative starts from what it reads and from kept results."""
+    """Checkpoint the body of a group: its derivative starts from operands and kept results."""
     return jax.checkpoint(region, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
 
 
 def _with_own_derivative(
     op: PyLayer, operands: Arrays, regions: tuple[Any, Any], outside: Arrays, key: Array
 ) -> Arrays:
-    """The results of the first region; the second one computes the gradients of the operands."""
+    """Compute the first region; the second one computes the gradients of the operands."""
 
     @jax.custom_vjp
     def results(operands: Arrays, outside: Arrays, key: Array) -> Arrays:
@@ -325,7 +326,7 @@ def _branch(
 
 
 def _step(op: RegionOp, region: Any) -> Step:
-    """One iteration, whose random ops draw other numbers than those of the iterations before."""
+    """Build a function of one iteration; its random ops draw new numbers in each iteration."""
     is_random = any(draws(inner) for inner in inner_ops(op))
 
     def step(arguments: Arrays, outside: Arrays, key: Array, number: Array) -> Arrays:

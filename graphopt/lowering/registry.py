@@ -25,8 +25,8 @@ RULES: dict[type[PdOp], Rule] = {}
 def lowers(*op_classes: type[PdOp]) -> Callable[[R], R]:
     """Register the decorated function as the lowering rule of these op classes.
 
-    A rule of an elementwise op, of one that moves elements or of a reduction is traced within
-    `jax.disable_jit()`, which writes out a `lax.scan` step by step (`Call.jit`).
+    A rule of an elementwise op, of a reduction, or of an op that moves elements is traced within
+    `jax.disable_jit()`, which unrolls a `lax.scan` step by step (`Call.jit`).
     """
 
     def register(rule: R) -> R:
@@ -65,5 +65,5 @@ def evaluates(op_class: type[PdOp]) -> Callable[[E], E]:
 
 @cache
 def evaluator(op_class: type[PdOp]) -> Evaluator | None:
-    """The evaluator of an op class; None for a class with a rule."""
+    """Find the evaluator of an op class; None for a class with a rule."""
     return next((_EVALUATORS[c] for c in op_class.__mro__ if c in _EVALUATORS), None)

@@ -1,4 +1,4 @@
-"""Map the function of one replica over several replicas.
+"""Mappers of one replica's function over several replicas.
 
 Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
 per-replica state (state in parts, too) and every fetch have a leading axis of length D (the number
@@ -8,8 +8,8 @@ of replicas). State that is cut for a model axis is whole in the arrays of a cal
 * `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
   sizes depend on data, which XLA cannot compile as a whole.
 * `shard_map`: one device per replica, `jax.jit(jax.shard_map(...))`.
-* `pmap`: the same through `jax.pmap`, for those who ask for it. Since JAX 0.10 that is itself a
-  jitted `shard_map`, and XLA gets the same collectives.
+* `pmap`: the same through `jax.pmap`, on request. Since JAX 0.10 that is itself a jitted
+  `shard_map`, and XLA gets the same collectives.
 * `vmap`: D exact replicas on one device, for when there are fewer devices than places.
 """
 
@@ -41,7 +41,7 @@ Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
 def fetched_and_written(
     ports: Sequence[Port], results: Sequence[T]
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """The fetches among the results of a module, which are its `ports`, and its new state."""
+    """Separate a module's results, by their `ports`, into fetches and new state."""
     pairs = [(port.kind == FETCH, result) for port, result in zip(ports, results, strict=True)]
     fetches = tuple([result for is_fetch, result in pairs if is_fetch])
     return fetches, tuple([result for is_fetch, result in pairs if not is_fetch])
@@ -50,7 +50,7 @@ def fetched_and_written(
 def replica_function(
     module: ModuleOp, plan: Plan, replicas: Replicas, *, by_op: bool = False
 ) -> Replica:
-    """One replica of the module as a function of arrays in plan order."""
+    """Build the function of one replica, of arrays in plan order."""
     shared: dict[Any, Any] = {}
     returned = signature_of(module).results
     taken = (*plan.updated, *plan.read_only, *plan.prepared, *plan.feeds)
@@ -73,7 +73,7 @@ def replica_function(
 
 
 def repeat_steps(step: Replica, plan: Plan) -> Replica:
-    """`plan.steps` steps in one call; each has the next run's key, the last one's results count."""
+    """Run `plan.steps` steps in one call, each with the next run's key; return the last results."""
     if plan.steps == 1:
         return step
     position = {port.name: index for index, port in enumerate(plan.written)}
@@ -93,12 +93,12 @@ def repeat_steps(step: Replica, plan: Plan) -> Replica:
 
 
 def _later(key: Array, runs: Any) -> Array:
-    """The key data of a later run: the generator counts runs in the second word."""
+    """Compute the key data of a later run: the generator counts runs in the second word."""
     return jnp.asarray(key).at[1].add(jnp.asarray(runs, "uint32"))
 
 
 def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replicated:
-    """One replica on one device; nothing has a leading axis."""
+    """Build the function of one replica on one device; nothing has a leading axis."""
     sharding = jax.sharding.SingleDeviceSharding(device)
     function = jax.jit(
         replica_function(module, plan, ALONE),
@@ -112,7 +112,7 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replica
 
 
 def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
-    """As `alone`, but XLA compiles each op by itself, so that sizes may depend on data."""
+    """Build `alone` such that XLA compiles each op by itself: sizes may depend on data."""
     replica = replica_function(module, plan, ALONE, by_op=True)
     position = {port.name: index for index, port in enumerate(plan.written)}
     kept = [position[port.name] for port in plan.updated]
@@ -138,7 +138,7 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
-    """`replica` on this device's blocks, as the SPMD mappers pass them.
+    """Wrap `replica` for this device's blocks, as the SPMD mappers pass them.
 
     With `block` (shard_map) per-replica state has a leading axis of 1 here and feeds are a block of
     rows; without it (pmap) that axis is gone already.
@@ -171,7 +171,7 @@ def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
 
 
 def mesh_of(devices: Sequence[Any], groups: int = 1, model: int = 1) -> Mesh:
-    """The mesh of these devices: replicas of `model` each, equally many in each group."""
+    """Build the mesh of these devices: replicas of `model` devices, equally many in each group."""
     if model > 1:
         grid = np.array(devices).reshape(-1, model)
         return Mesh(grid, (AXIS, MODEL), axis_types=(AxisType.Auto,) * 2)
@@ -182,12 +182,12 @@ def mesh_of(devices: Sequence[Any], groups: int = 1, model: int = 1) -> Mesh:
 
 
 def cut(mesh: Mesh) -> P:
-    """A leading axis with an item for each replica."""
+    """Build the spec of a leading axis with an item for each replica."""
     return P(tuple(name for name in mesh.axis_names if name != MODEL))
 
 
 def _specs(plan: Plan, mesh: Mesh) -> tuple[Any, Any]:
-    """The parts of a mesh that arguments and results of a call are on."""
+    """Build the partition specs of the arguments and results of a call."""
     arguments = (
         tuple(_spec(port, mesh) for port in plan.updated),
         tuple(_spec(port, mesh) for port in plan.read_only),
@@ -211,7 +211,7 @@ def _spec(port: Port, mesh: Mesh) -> P:
 def _over_devices(
     name: str, mapped: Replica, plan: Plan, mesh: Mesh, groups: int, *, donate: bool
 ) -> Replicated:
-    """A function of all replicas' arrays, jitted for the devices of this mesh."""
+    """Jit a function of all replicas' arrays for the devices of this mesh."""
     devices = list(mesh.devices.flat)
     arguments, results = jax.tree.map(
         lambda spec: NamedSharding(mesh, spec),
@@ -244,7 +244,7 @@ def shard_map(
     groups: int = 1,
     model: int = 1,
 ) -> Replicated:
-    """One replica per device, or per `model` devices, in groups; collectives are XLA's."""
+    """Map replicas over devices, each on `model` devices, in groups; collectives are XLA's."""
     mesh = mesh_of(devices, groups, model)
     local = _local(plan, replica_function(module, plan, _among(devices, groups, model)), block=True)
     arguments, results = _specs(plan, mesh)
@@ -253,13 +253,16 @@ def shard_map(
 
 
 def _among(devices: Sequence[Any], groups: int, model: int) -> Replicas:
-    """The replicas on these devices; one of several devices draws the numbers of one alone."""
+    """Describe the replicas on these devices.
+
+    A single replica of several devices has no axis, so that it draws the numbers of one alone.
+    """
     count = len(devices) // model
     return Replicas(None if model > 1 and count == 1 else AXIS, count, groups, model)
 
 
 def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Replicated:
-    """As `shard_map`, spelled with `jax.pmap`.
+    """Map replicas as `shard_map`, by `jax.pmap`.
 
     The jit around it takes feeds with all rows in one axis, and gives pmap the blocks of replicas.
     """
@@ -277,7 +280,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
 
 
 def _axes(plan: Plan) -> tuple[Any, Any]:
-    """The axes of arguments and results of a call that pmap and vmap map over."""
+    """List the axes of a call's arguments and results that pmap and vmap map over."""
 
     def axes(ports: Sequence[Port]) -> tuple[int | None, ...]:
         return tuple(0 if port.per_replica else None for port in ports)
@@ -289,7 +292,7 @@ def _axes(plan: Plan) -> tuple[Any, Any]:
 def vmap(
     module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool, model: int = 1
 ) -> Replicated:
-    """`count` replicas on one device; the collectives act on the batched axes."""
+    """Map `count` replicas on one device; the collectives act on the batched axes."""
     replicas = Replicas(None if model > 1 and count == 1 else AXIS, count, model=model)
     local = _local(plan, replica_function(module, plan, replicas), block=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
@@ -312,7 +315,7 @@ def vmap(
 
 
 def _pieces_mapped(plan: Plan, local: Replica, model: int) -> Replica:
-    """One replica of `model` devices: pieces have an axis of their own, in front, inside."""
+    """Map one replica over its `model` devices; pieces get a leading axis inside."""
 
     def axes(ports: Sequence[Port]) -> tuple[int | None, ...]:
         return tuple(None if port.cut is None else 0 for port in ports)
@@ -340,5 +343,5 @@ def _pieces_mapped(plan: Plan, local: Replica, model: int) -> Replica:
 
 
 def _stack_feeds(feeds: Arrays, count: int) -> Arrays:
-    """Feeds of D * b rows as D blocks of b rows."""
+    """Split feeds of D * b rows into D blocks of b rows."""
     return tuple(feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds)

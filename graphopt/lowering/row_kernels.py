@@ -1,6 +1,6 @@
 """`pd.row_kernel` -> a kernel in Pallas on the devices of its language, else its ops one by one.
 
-The derivative keeps what the kernel reads, and is that of the ops, by XLA.
+The derivative keeps the operands of the kernel, and XLA computes it from the ops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Loose = Callable[[Sequence[Array], Array], Arrays]
 def in_rows(
     op: RowKernel, ops_alone: Loose, arrays: Sequence[Array], key: Array, *, loose: bool
 ) -> Arrays:
-    """The results of `op` for the values that it captures; with `loose`, never by a kernel."""
+    """Compute `op` from its captured values and a key; with `loose`, never by a kernel."""
     call = None if loose else _call_of(op, ops_alone, arrays, key)
     if call is None:
         return ops_alone(arrays, key)
@@ -59,7 +59,7 @@ def in_rows(
 def _call_of(
     op: RowKernel, ops_alone: Loose, arrays: Sequence[Array], key: Array
 ) -> tuple[str, Callable[..., Arrays]] | None:
-    """A platform and the function that calls the kernel on it; None where sizes do not fit."""
+    """Build the kernel call, with its platform; None where sizes do not fit."""
     block = op.body.block
     ops = [inner for inner in block.ops if isinstance(inner, PdOp) and not isinstance(inner, Yield)]
     forms = forms_in(ops)
@@ -93,7 +93,7 @@ def _call_of(
 
 
 def _short(x: Array) -> Array:
-    """The numbers of classes in 32 bits; those out of range stay so."""
+    """Clamp class numbers to 32 bits; numbers out of range stay out of range."""
     if x.dtype != np.int64:
         return x
     limits = np.iinfo(np.int32)
@@ -109,7 +109,7 @@ def _of_block(
     line: Line,
     rows: int,
 ) -> Arrays:
-    """The results of the ops for a block of rows."""
+    """Compute the ops on a block of rows."""
     values = dict(zip(read, operands, strict=True))
     for op in ops:
         found = compute(op, [values[value] for value in op.operands], line)

@@ -1,4 +1,4 @@
-"""A module as StableHLO text, as given to XLA for one replica."""
+"""A module as StableHLO text, as passed to XLA for one replica."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LOCATIONS = re.compile(r"^#loc.*\n?", re.MULTILINE)
 
 
 def to_stablehlo(module: ModuleOp, *, unknown: int | None = None, locations: bool = True) -> str:
-    """The StableHLO of a module's replica function.
+    """Lower a module's replica function to StableHLO.
 
     Unknown dimensions become symbols: the first one of every feed is the batch `b`, others have a
-    symbol of their own; `unknown` gives all of them this size instead. Without `locations` ops do
-    not say where they come from. Raises JAX's own error when shapes do not follow from the symbols,
-    and UnsupportedError for a program that prints or asserts.
+    symbol of their own; `unknown` gives all of them this size instead. Without `locations` ops have
+    no source locations. Raises JAX's own error when shapes do not follow from the symbols, and
+    UnsupportedError for a program that prints or asserts.
     """
     for op in module.walk():
         if isinstance(op, (Print, PrintGradient, Assert)):
@@ -55,7 +55,7 @@ def to_stablehlo(module: ModuleOp, *, unknown: int | None = None, locations: boo
 
 
 class _Symbols:
-    """Hands out symbolic dimensions of one scope."""
+    """The symbolic dimensions of one scope."""
 
     def __init__(self) -> None:
         self.scope = export.SymbolicScope()

@@ -1,4 +1,4 @@
-"""Zeros and sums of gradients; a tensor array of different elements is a tree of arrays."""
+"""Zeros and sums of gradients; a tensor array of unequal elements is a tree of arrays."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jax import numpy as jnp
 
 
 def zeros_of(value: Any) -> Any:
-    """The gradient of what nothing depends on."""
+    """Return a zero gradient, for a value that no target depends on."""
     return jax.tree.map(jnp.zeros_like, value)
 
 
 def sum_of(one: Any, other: Any) -> Any:
-    """The gradient of a value that is used twice."""
+    """Add up two gradients of a value."""
     return jax.tree.map(add, one, other)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """A name that is imported when it is first used: a command's help needs none of it."""
+    """Import a name at its first use, so that a command's help does not load it."""
     if name not in ("ImportedModel", "import_model"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from graphopt.models import model

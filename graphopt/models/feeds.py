@@ -1,4 +1,4 @@
-"""Inputs on the command line: from files, or made up."""
+"""Inputs on the command line: read from files, or random."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH, OTHER = 2, 32
 
 
 def sizes_of(entries: Sequence[str]) -> Sizes:
-    """The sizes of `--dim`; ValueError for anything but a number or NAME=AxBxC."""
+    """Parse the sizes of `--dim`; raise ValueError for other text than a number or NAME=AxBxC."""
     number: int | None = None
     shapes: dict[str, tuple[int, ...]] = {}
     for entry in entries:
@@ -43,9 +43,9 @@ def sizes_of(entries: Sequence[str]) -> Sizes:
 
 
 def random_feed(model: LoadedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere.
+    """Draw random inputs of the right shapes; unknown dimensions are 2 rows, and 32 elsewhere.
 
-    Rows are shared among their sequences as equally as can be.
+    Rows are divided among their sequences as equally as possible.
     """
     rng = np.random.default_rng(seed)
     block = model.program.global_block()
@@ -55,7 +55,7 @@ def random_feed(model: LoadedModel, sizes: Sizes, seed: int) -> dict[str, np.nda
 
 
 def equal_lengths(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Lengths of sequences for inputs of these shapes that are some, as equal as can be."""
+    """Divide the rows of each sequence input into lengths that are as equal as possible."""
     counts = {name: shape[0] for name, shape in shapes.items() if name.endswith(LENGTHS)}
     rows = {name: shapes.get(name.removesuffix(LENGTHS), [n])[0] for name, n in counts.items()}
     return {
@@ -65,9 +65,9 @@ def equal_lengths(shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray[A
 
 
 def shapes_for(program: Program, names: Sequence[str], sizes: Sizes) -> dict[str, tuple[int, ...]]:
-    """The shapes of the inputs of these names, unknown dimensions as for `random_feed`.
+    """Compute the shapes of these inputs, with unknown dimensions as in `random_feed`.
 
-    ValueError for a shape of another input, or one that does not fit.
+    Raises ValueError for a shape of another input, or one that does not fit.
     """
     unknown = sorted(set(sizes if isinstance(sizes, dict) else ()) - set(names))
     if unknown:
@@ -99,7 +99,7 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any
 
 
 def file_feed(model: LoadedModel, files: Sequence[str]) -> dict[str, Any]:
-    """The inputs in `.npz` files (by name) and `.npy` files (`NAME=FILE`, or the only input)."""
+    """Read inputs from `.npz` files (by name) and `.npy` files (`NAME=FILE`, or the only input)."""
     feed: dict[str, Any] = {}
     for entry in files:
         name, _, text = entry.rpartition("=")
@@ -115,7 +115,7 @@ def file_feed(model: LoadedModel, files: Sequence[str]) -> dict[str, Any]:
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any, Any]:
-    """The arrays in a NumPy file; ValueError, naming the file, when it is none."""
+    """Read the arrays of a NumPy file; raise ValueError, naming the file, for other files."""
     try:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
@@ -130,7 +130,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any,
 
 
 def feed_of(model: LoadedModel, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The inputs of the arguments; FeedError when the arguments name no inputs."""
+    """Build the feed from the command line's arguments; raise FeedError if they name no inputs."""
     if arguments.random:
         return random_feed(model, sizes_of(arguments.dim), arguments.seed)
     if arguments.input or not model.feed_names:

@@ -1,4 +1,4 @@
-"""The formats that models are written in, by the suffix of the file."""
+"""The file formats of models, by suffix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved model as scripts have it: its inputs, its outputs, a run, an export."""
+"""A saved model for scripts: its inputs, its outputs, runs and exports."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class ImportedModel(LoadedModel):
         fetch: Sequence[str | Variable] | None = None,
         buckets: Buckets | None = None,
     ) -> list[Array]:
-        """The outputs for these inputs, in the order of `fetch_names` or of `fetch`.
+        """Run the model on these inputs; return the outputs of `fetch_names` or of `fetch`.
 
-        `feed` maps input names to arrays, or lists the arrays in the order of `feed_names`. What
-        the program updates stays updated in `scope`. Compiled programs are kept, so that a second
-        run is quick. With `buckets` (see `graphopt.buckets`) inputs of many sizes run as a few;
-        compiled programs are kept with the buckets, so pass the same object again.
+        `feed` maps input names to arrays, or lists the arrays in the order of `feed_names`. Updates
+        of the program stay in `scope`. Compiled programs are kept, so that a second run is quick.
+        With `buckets` (see `graphopt.buckets`) inputs of many sizes run as a few; compiled programs
+        are kept with the buckets, so pass the same object again.
 
         Raises as `Executor.run`; FeedError for a list of another length.
         """
@@ -69,14 +69,14 @@ class ImportedModel(LoadedModel):
         return cast("list[Array]", found)
 
     def _executor(self, buckets: Buckets | None = None) -> Executor:
-        """The executor of `run`, with the `stats` of the runs with these buckets."""
+        """Return the executor of `run`, which keeps the `stats` of runs with these buckets."""
         key = "executor" if buckets is None else id(buckets)
         if key not in self._runs:
             self._runs[key] = Executor(buckets=buckets)  # which keeps the buckets, and so their id
         return self._runs[key]
 
     def feed(self, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
-        """The inputs by name; FeedError for missing and unknown names and for too many values."""
+        """Map inputs to names; raise FeedError for missing or unknown names, or another count."""
         if given is None:
             given = {}
         if not isinstance(given, Mapping):
@@ -106,7 +106,7 @@ class ImportedModel(LoadedModel):
         return name in self.feed_names or self.program.global_block().has_var(name)
 
     def optimize(self, build_strategy: BuildStrategy | None = None) -> CompiledProgram:
-        """The program with the optimisations of a BuildStrategy, for `Executor.run`."""
+        """Attach the optimizations of a BuildStrategy to the program, for `Executor.run`."""
         return CompiledProgram(self.program, build_strategy)
 
     def _compile(self, build_strategy: BuildStrategy) -> CompiledProgram:
@@ -123,10 +123,11 @@ class ImportedModel(LoadedModel):
         portable: bool = False,
         sizes: Sizes = None,
     ) -> ModuleOp:
-        """The `pd` module of the program as `run` compiles it with this BuildStrategy.
+        """Build the `pd` module of the program as `run` compiles it with this BuildStrategy.
 
-        With `portable` no pass for a kind of device has changed it: state is as the parameters are.
-        `sizes`, one for all open ones or shapes by input, are taken where some cannot stay open.
+        With `portable` no pass for a kind of device has changed it: state has the form of the
+        parameters. `sizes`, one for all open sizes or shapes by input, are used if a size cannot
+        stay open.
         """
         compilation = self._compilation(build_strategy, fetch, portable=portable)
         try:
@@ -142,9 +143,9 @@ class ImportedModel(LoadedModel):
     def explain(
         self, build_strategy: BuildStrategy | None = None, *, portable: bool = False
     ) -> str:
-        """The report of the passes of a run: rewrites, and refusals with their reasons, as text.
+        """Report the passes of a run as text: rewrites, and refusals with their reasons.
 
-        Those of the platform are reported without a BuildStrategy too. With `portable` as of
+        The platform's passes are reported without a BuildStrategy too. `portable` is as for
         `module`.
         """
         compilation = self._compilation(build_strategy, None, portable=portable)
@@ -159,7 +160,7 @@ class ImportedModel(LoadedModel):
         build_strategy: BuildStrategy | None = None,
         **options: Any,
     ) -> Exported:
-        """Write the model in another format, by the suffix of `path` unless given.
+        """Write the model in another format, by default the one of the suffix of `path`.
 
         See `graphopt.models.export.export`, which this calls.
         """

@@ -1,4 +1,4 @@
-"""Reading saved models of any format, with parameters of any kind."""
+"""Readers of saved models of any format, with parameters of any kind."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def import_model(
     `__model__`, or with one model in it; a bare serialized program; or a bundle (`.graphopt`),
     which has its parameters, and executables for some sizes of its inputs. `params` is a file of
     tensors (`.pdiparams`), a pickle (`.pdparams`), an `.npz` or a `.safetensors` file, a folder
-    with one file per variable, or a mapping of arrays; left out, they are read from beside the
-    program: `.pdiparams`, or `.pdparams` and `.pdopt`. Formats are recognised by content.
+    with one file per variable, or a mapping of arrays. By default the files beside the program are
+    read: `.pdiparams`, or `.pdparams` and `.pdopt`. Formats are recognized by content.
 
     The parameters are checked against the program, and put into the current global scope too, so
     that `exe.run(model.program, feed, model.fetch_names)` works; `model.run` has a scope of its
@@ -59,7 +59,8 @@ def import_model(
 
     Raises FileNotFoundError; FormatError (ValueError) for files that are malformed, lack a
     variable or hold others than the program; LimitError and UnsafeError for files that cannot be
-    trusted; UnsupportedError for what is no program; ValueError for a folder with several models.
+    trusted; UnsupportedError for files other than programs; ValueError for a folder with several
+    models.
     """
     model = read_model(path, params)
     for name, array in model.parameters.items():
@@ -68,7 +69,7 @@ def import_model(
 
 
 def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = None) -> ImportedModel:
-    """As `import_model`, with the parameters in the model's own scope alone."""
+    """Read a model as `import_model`, with the parameters only in the model's own scope."""
     file = _given_path(path)
     buckets = None
     if is_bundle(file):
@@ -99,7 +100,7 @@ def _with_parameters(
 
 
 def _given_path(path: Any, argument: str = "path") -> Path:
-    """The path that a caller gave; TypeError or ValueError for anything else."""
+    """Convert an argument to a Path; raise TypeError or ValueError for other values."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
             f"import_model: {argument} must be the path of a saved model's file or folder, "
@@ -114,7 +115,7 @@ def _given_path(path: Any, argument: str = "path") -> Path:
 
 
 def read_program_only(path: PathLike) -> LoadedModel:
-    """The program that `path` means; a bundle has its parameters. Raises as `import_model`."""
+    """Read the program of `path`; a bundle has its parameters. Raises as `import_model`."""
     given = _given_path(path)
     return read_bundle(given)[0] if is_bundle(given) else load_program(given)
 
@@ -127,7 +128,7 @@ def has_parameters(path: PathLike) -> bool:
 def read_parameters(
     loaded: LoadedModel, params: PathLike | Mapping[str, Any] | None
 ) -> dict[str, Array] | None:
-    """The checked parameters; None when nothing was given and nothing is beside the program."""
+    """Read and check the parameters; None if none are given and no file is beside the program."""
     program, file = loaded.program, loaded.path
     if params is None and (loaded.parameters or is_bundle(file)):
         return loaded.parameters
@@ -151,7 +152,7 @@ def read_parameters(
 
 
 def _read_files(loaded: LoadedModel, sources: list[Path]) -> dict[str, Array]:
-    """The checked parameters in files of one kind."""
+    """Read and check the parameters in files of one kind."""
     program = loaded.program
     kinds = {kind_of_file(source) for source in sources}
     if kinds <= {"tensors", "folder"}:

@@ -1,6 +1,6 @@
-"""NumPy's `.npz` as named arrays, read without trust.
+"""Reader of NumPy's `.npz` as named arrays, safe for untrusted files.
 
-The names, shapes and element types come first, so that a caller can refuse them before anything is
+The names, shapes and element types come first, so that a caller can reject them before anything is
 unpacked. Headers are matched, not evaluated as NumPy does.
 """
 
@@ -67,11 +67,11 @@ class Entry:
     start: int
 
     def stand_in(self) -> Array:
-        """An array of this shape and element type that takes no memory."""
+        """Create an array of this shape and element type that takes no memory."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
     def read(self) -> Array:
-        """The array; FormatError when its bytes are damaged."""
+        """Unpack the array; raise FormatError when its bytes are damaged."""
         with _name_errors(self.source), self.archive.open(self.info) as stream:
             stream.read(self.start)
             data = stream.read()
@@ -81,7 +81,7 @@ class Entry:
 
 
 def read_entries(path: Path) -> dict[str, Entry]:
-    """The arrays of a file by name.
+    """Read the entries of a file by name.
 
     Raises FormatError, naming the file, when it is damaged or holds anything but arrays of numbers,
     LimitError when it holds more than `Limits` allow.
@@ -135,7 +135,7 @@ def _entry(
 
 @contextmanager
 def _name_errors(source: str) -> Generator[None]:
-    """Raise the errors of readers of damaged bytes as FormatError that names the file."""
+    """Raise readers' errors on damaged bytes as FormatError with the name of the file."""
     try:
         yield
     except FormatError:

@@ -1,6 +1,6 @@
-"""Parameters of an imported model: files of any kind, recognised by content, checked against it.
+"""Parameters of an imported model: files of any kind, recognized by content, checked against it.
 
-Nothing in a file is executed: pickles go through graphopt's own reader, `.npz` is read without
+No code in a file is executed: graphopt's own reader reads pickles, and `.npz` is read without
 pickles.
 """
 
@@ -30,7 +30,7 @@ _NOT_ARRAYS = ("LR_Scheduler", "master_weights")
 
 
 def kind_of_file(path: Path) -> str:
-    """ "folder", "pickle", "npz", "safetensors" or "tensors", by the first bytes."""
+    """Recognize "folder", "pickle", "npz", "safetensors" or "tensors" by the first bytes."""
     if path.is_dir():
         return "folder"
     with path.open("rb") as file:
@@ -46,7 +46,7 @@ def kind_of_file(path: Path) -> str:
 
 
 def read_pickles(contents: Mapping[Path, bytes], files: Iterable[Path]) -> dict[str, Any]:
-    """The named values in pickles that belong to one program, from what the files hold."""
+    """Decode the pickles of one program from the files' contents; merge their named values."""
     given: dict[str, Any] = {}
     for file in files:
         given.update(_by_structured_name(state_in(contents[file], file)))
@@ -54,9 +54,9 @@ def read_pickles(contents: Mapping[Path, bytes], files: Iterable[Path]) -> dict[
 
 
 def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
-    """The named arrays in an `.npz` or a `.safetensors` file.
+    """Read the named arrays of an `.npz` or a `.safetensors` file.
 
-    Those of an `.npz`, whose packed size does not bound the unpacked one, are checked against the
+    Arrays of an `.npz`, whose packed size does not bound the unpacked one, are checked against the
     program before they are unpacked.
     """
     if kind == "npz":
@@ -71,14 +71,14 @@ def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
 
 
 def _by_structured_name(state: dict[str, Any]) -> dict[str, Any]:
-    """A state by variable names; `layer.state_dict()` has the layers' names, and a table."""
+    """Rename a state to variable names; `layer.state_dict()` has the layers' names and a table."""
     table = state.pop(NAME_TABLE, None)
     names = cast(dict[Any, Any], table) if isinstance(table, dict) else {}
     return {names.get(key, key): v for key, v in state.items() if key not in _NOT_ARRAYS}
 
 
 def check_values(program: Program, given: Mapping[str, Any], source: str) -> dict[str, Array]:
-    """The given values as read-only arrays in the order of their names.
+    """Check values against the program; return read-only arrays in the order of their names.
 
     Raises FormatError (ValueError) when one is missing, is none of the program's stored variables,
     is no array, or has another dtype or shape than its variable declares.
@@ -105,7 +105,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _fitting(variable: Variable, value: Any, source: str) -> Array:
-    """The value as its variable declares it.
+    """Convert a value to the declared dtype and shape of its variable.
 
     NumPy files hold bfloat16 as two bytes without a type, and releases of Paddle differ on whether
     a single number, such as a learning rate, has the shape [] or [1].
@@ -136,7 +136,7 @@ def _fitting(variable: Variable, value: Any, source: str) -> Array:
 
 
 def read_only(array: Array) -> Array:
-    """A view of the array that cannot be written through."""
+    """Return a view of the array that is not writable."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -1,4 +1,4 @@
-"""Gradient clipping: rewrites of (parameter, gradient) pairs before regularisation and updates."""
+"""Gradient clipping: rewrites of (parameter, gradient) pairs before regularization and updates."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Pair = tuple[Parameter, Variable | None]
 
 
 class ClipGradBase(ABC):
-    """Base of the clips. Gradients of parameters with `need_clip=False` stay as they are."""
+    """Base of the clips. Gradients of parameters with `need_clip=False` stay unchanged."""
 
     def __call__(self, params_grads: list[Pair]) -> list[Pair]:
-        """Append the operators that clip, and return the pairs that have a gradient, a new one."""
+        """Append the operators that clip; return the pairs with a gradient, each with a new one."""
         given = [(p, g) for p, g in params_grads if g is not None]
         chosen = [(p, g) for p, g in given if self.clips(p)]
         if not chosen:
@@ -37,27 +37,27 @@ class ClipGradBase(ABC):
         return [(p, clipped.get(p.name, g)) for p, g in given]
 
     def clips(self, parameter: Parameter) -> bool:
-        """True when the gradient of this parameter shall be clipped."""
+        """True if the gradient of this parameter is to be clipped."""
         return getattr(parameter, "need_clip", True)
 
     @abstractmethod
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
-        """The clipped gradients of these parameters."""
+        """Clip the gradients of these parameters."""
 
 
 def noted_clip(pairs: Sequence[Pair]) -> ClipGradBase | None:
-    """The last clip that is noted on the parameters (`gradient_clip_attr`), if all have one."""
+    """Return the last clip set on the parameters (`gradient_clip_attr`), if all have one."""
     noted = [getattr(p, "gradient_clip_attr", None) for p, g in pairs if g is not None]
     return noted[-1] if noted and all(noted) else None
 
 
 def _roles(parameter: Parameter, grad: Variable) -> Any:
-    """Note on the operators which parameter and gradient they belong to."""
+    """Record on the operators which parameter and gradient they belong to."""
     return op_attrs(op_role_var=[parameter.name, grad.name])
 
 
 class ClipGradByValue(ClipGradBase):
-    """Each element limited to [min, max]; min is -max by default.
+    """Clips each element to [min, max]; min is -max by default.
 
     Paddle page: paddle.nn.ClipGradByValue.
     """
@@ -77,7 +77,7 @@ class ClipGradByValue(ClipGradBase):
 
 
 class ClipGradByNorm(ClipGradBase):
-    """Each gradient scaled down to a Euclidean norm of `clip_norm` at most.
+    """Scales each gradient down to a Euclidean norm of at most `clip_norm`.
 
     Paddle page: paddle.nn.ClipGradByNorm.
     """
@@ -95,13 +95,13 @@ class ClipGradByNorm(ClipGradBase):
 
 
 def _share(norm: Variable, limit: float) -> Variable:
-    """limit / max(norm, limit): 1 for norms that need no clipping."""
+    """Compute limit / max(norm, limit): 1 for norms that need no clipping."""
     bound = full(norm.shape, limit, norm.dtype)
     return divide(bound, maximum(norm, bound))
 
 
 def _scale_gradient(grad: Variable, share: Variable) -> Variable:
-    """The gradient times a number; a sparse one stays sparse."""
+    """Multiply a gradient by a number; a sparse one stays sparse."""
     made = multiply(grad, share)
     made.kind = grad.kind
     return made
@@ -130,12 +130,12 @@ def _allow(dtype: str, *args: bool) -> bool:
 
 
 def _allow_pure_fp16_global_norm_clip(*args: bool) -> bool:
-    """The switch that keeps the norm of float16 gradients float16; an argument sets it."""
+    """Get, or set by an argument, whether the norm of float16 gradients is float16."""
     return _allow("float16", *args)
 
 
 def _allow_pure_bf16_global_norm_clip(*args: bool) -> bool:
-    """The switch that keeps the norm of bfloat16 gradients bfloat16; an argument sets it."""
+    """Get, or set by an argument, whether the norm of bfloat16 gradients is bfloat16."""
     return _allow("bfloat16", *args)
 
 
@@ -146,12 +146,12 @@ def _dtype_of_norm(squares: Sequence[Variable]) -> str:
 
 
 class ClipGradByGlobalNorm(ClipGradBase):
-    """All gradients scaled by one number, so that their common norm is `clip_norm` at most.
+    """Scales all gradients by one number, so that their global norm is at most `clip_norm`.
 
     The gradients are scaled in place, as Paddle does: `<parameter>@GRAD` is the clipped one. (The
-    other clips give the clipped gradient a name of its own.)
-    `group_name` and `auto_skip_clip` are accepted for compatibility: an optimizer clips all its
-    gradients together. Paddle page: paddle.nn.ClipGradByGlobalNorm.
+    other clips give the clipped gradient a name of its own.) `group_name` and `auto_skip_clip` are
+    accepted for compatibility: an optimizer clips all its gradients together. Paddle page:
+    paddle.nn.ClipGradByGlobalNorm.
     """
 
     in_place: ClassVar[bool] = True
@@ -164,7 +164,7 @@ class ClipGradByGlobalNorm(ClipGradBase):
         self.auto_skip_clip = auto_skip_clip
 
     def __call__(self, params_grads: list[Pair]) -> list[Pair]:
-        """The pairs with clipped gradients; all pairs where there is none to clip, as in Paddle."""
+        """Clip the gradients; return all pairs if there is none to clip, as in Paddle."""
         if not any(g is not None and self.clips(p) for p, g in params_grads):
             return params_grads
         return super().__call__(params_grads)
@@ -187,12 +187,12 @@ class ClipGradByGlobalNorm(ClipGradBase):
 
 
 def merge_selected_rows(x: Variable, name: str | None = None) -> Variable:
-    """The gradient itself: gradients are dense, with each row once (layers.merge_selected_rows)."""
+    """Return the gradient: gradients are dense, with each row once (layers.merge_selected_rows)."""
     inputs = {"X": arguments.variable(x, "x", "merge_selected_rows")}
     return emit("merge_selected_rows", inputs, name=name)
 
 
 def get_tensor_from_selected_rows(x: Variable, name: str | None = None) -> Variable:
-    """The gradient itself: gradients are dense (layers.get_tensor_from_selected_rows)."""
+    """Return the gradient: gradients are dense (layers.get_tensor_from_selected_rows)."""
     inputs = {"X": arguments.variable(x, "x", "get_tensor_from_selected_rows")}
     return emit("get_tensor_from_selected_rows", inputs, name=name)

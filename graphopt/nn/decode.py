@@ -1,4 +1,4 @@
-"""Decoding step by step until everything has ended, and beam search as such a decoder."""
+"""Step-by-step decoding until all sequences have ended, and beam search as such a decoder."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ class Decoder:
     """Base of the decoders of dynamic_decode: the first inputs and states, and one step."""
 
     def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
-        """The first inputs, states, and a bool Variable, true for rows that have ended."""
+        """Return the first inputs and states, and a bool Variable, True for ended rows."""
         raise NotImplementedError
 
     def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> Any:
-        """The outputs, new states, next inputs, and ended rows, at the step `time` [1]."""
+        """Compute outputs, new states, next inputs, and ended rows at the step `time` [1]."""
         raise NotImplementedError
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Any) -> Any:
-        """Outputs [time, ...] and states in their final form."""
+        """Convert the outputs [time, ...] and states to their final form."""
         raise NotImplementedError
 
     @property
     def tracks_own_finished(self) -> bool:
-        """True when ended rows may begin again, as beams that change places."""
+        """True if ended rows may begin again, such as beams that change places."""
         return False
 
 
@@ -74,7 +74,7 @@ class BeamSearchDecoder(Decoder):
     """Keeps the `beam_size` likeliest sequences (paddle.nn.BeamSearchDecoder).
 
     `cell` takes the inputs of one step and states, with a row for each beam of each sequence.
-    `embedding_fn` makes inputs of tokens and `output_fn` logits [..., words] of the cell's outputs.
+    `embedding_fn` maps tokens to inputs, and `output_fn` the cell's outputs to logits [..., words].
     """
 
     OutputWrapper = BeamOutput
@@ -98,11 +98,11 @@ class BeamSearchDecoder(Decoder):
 
     @staticmethod
     def tile_beam_merge_with_batch(x: Variable, beam_size: int) -> Variable:
-        """[batch, ...] as [batch * beam_size, ...], each row repeated."""
+        """Repeat each row of [batch, ...] to [batch * beam_size, ...]."""
         return flatten(_tile_beams(x, beam_size), 0, 1)
 
     def initialize(self, inits: Any) -> tuple[Any, BeamState, Variable]:
-        """The first step for the cell's states `inits` [batch, ...].
+        """Prepare the first step for the cell's states `inits` [batch, ...].
 
         All beams begin with the start token, and only the first one is possible.
         """
@@ -120,7 +120,7 @@ class BeamSearchDecoder(Decoder):
     def step(
         self, time: Variable, inputs: Any, states: BeamState, **kwargs: Any
     ) -> tuple[BeamOutput, BeamState, Any, Variable]:
-        """One step of the cell on all beams; the best continuations are kept."""
+        """Run one step of the cell on all beams, and keep the best continuations."""
         merged = map_structure(_merge_beams, inputs)
         outputs, cell_states = self.cell(
             merged, map_structure(_merge_beams, states.cell_states), **kwargs
@@ -163,7 +163,7 @@ class BeamSearchDecoder(Decoder):
     def finalize(
         self, outputs: BeamOutput, final_states: Any, sequence_lengths: Variable
     ) -> tuple[Variable, Any]:
-        """The whole sequences, from the last step back."""
+        """Trace the whole sequences from the last step back."""
         return gather_tree(outputs.predicted_ids, outputs.parent_ids), final_states
 
     @property
@@ -180,7 +180,7 @@ def _merge_beams(x: Variable) -> Variable:
 
 
 def _pick(x: Variable, parents: Variable) -> Variable:
-    """Rows of x [batch, beams, ...] by beam, [batch, beams]."""
+    """Gather rows of x [batch, beams, ...] by beam index [batch, beams]."""
     if x.dtype == "bool":
         return cast(_pick(cast(x, "int32"), parents), "bool")
     index = parents
@@ -202,10 +202,10 @@ def dynamic_decode(
 ) -> Any:
     """Run a decoder until all sequences have ended (paddle.nn.dynamic_decode).
 
-    It takes `max_step_num` + 1 steps at most. Returns the outputs [batch, steps, ...] (or time
+    It takes at most `max_step_num` + 1 steps. Returns the outputs [batch, steps, ...] (or time
     first, with `output_time_major`), the final states, and with `return_length` the lengths. With
-    `impute_finished` ended sequences keep their states. Because data decide the number of steps, a
-    program with it runs op by op. Raises ValueError for a negative `max_step_num`.
+    `impute_finished` ended sequences keep their states. Since the number of steps depends on data,
+    a program with it runs op by op. Raises ValueError for a negative `max_step_num`.
     """
     inputs, states, finished = decoder.initialize(inits)
     lengths = cast(full_like(cast(finished, "int64"), 0), "int64")
@@ -251,19 +251,19 @@ def dynamic_decode(
 
 
 def _array_around(x: Variable) -> Variable:
-    """A new array of the block around the current one, for elements like `x`."""
+    """Create a tensor array in the parent block, for elements like `x`."""
     return parent_of_current(default_main_program()).create_var(
         unique_name.generate("decoded"), x.shape, x.dtype, kind=VarKind.TENSOR_ARRAY
     )
 
 
 def _stack_elements(array: Variable) -> Variable:
-    """The elements along a new first axis."""
+    """Stack the elements along a new first axis."""
     return tensor_array_to_tensor(array, 0, use_stack=True)[0]
 
 
 def _keep_finished(finished: Variable, old: Variable, new: Variable) -> Variable:
-    """The old state where a sequence had ended."""
+    """Select the old state where a sequence has ended, else the new one."""
     for _ in range(len(new.shape) - len(finished.shape)):
         finished = unsqueeze(finished, -1)
     return where(finished, old, new)

@@ -1,4 +1,4 @@
-"""Adam and AdamW, and what they share with their relatives."""
+"""Adam and AdamW, and the base that they share with their relatives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphopt.optimizer.optimizer import Optimizer, check_range, check_required
 
 
 class Moments(Optimizer):
-    """Two betas and an epsilon, which groups may have of their own."""
+    """Base with two betas and an epsilon, which groups may override."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Moments(Optimizer):
         }
 
     def _beta(self, number: int, parameter: Parameter) -> float:
-        """One of the two betas, as the group of a parameter has it."""
+        """Get one of the two betas, from the parameter's group or the optimizer."""
         name = f"beta{number}"
         return float(self.option(parameter, name, getattr(self, f"_{name}")))
 
     def _power(self, number: int, parameter: Parameter, **options: Any) -> Variable:
-        """The power of a beta, which is state of shape [1]."""
+        """Get the accumulator of shape [1] that holds a power of a beta."""
         value, kind = self._beta(number, parameter), f"beta{number}_pow_acc"
         return self.accumulator(kind, parameter, value=value, shape=[1], **options)
 
@@ -106,9 +106,9 @@ class Adam(Moments):
 class AdamW(Adam):
     """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
-    Parameters shrink by lr * weight_decay before the update, those for which
-    `apply_decay_param_fun(name)` holds (all by default). `lr_ratio(parameter)` multiplies the
-    learning rate. Paddle page: paddle.optimizer.AdamW.
+    Parameters for which `apply_decay_param_fun(name)` holds (all by default) shrink by lr *
+    weight_decay before the update. `lr_ratio(parameter)` multiplies the learning rate. Paddle page:
+    paddle.optimizer.AdamW.
     """
 
     operator = "adamw"

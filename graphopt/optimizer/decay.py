@@ -13,10 +13,10 @@ from graphopt.tensor.math import scale
 
 
 def penalty_gradient(decay: WeightDecayRegularizer, parameter: Parameter) -> Variable:
-    """The derivative of the penalty with respect to the parameter.
+    """Compute the derivative of the penalty with respect to the parameter.
 
-    A regularizer of a script's own gives it by its method `term`. Raises TypeError for one that
-    has none and is neither L1Decay nor L2Decay.
+    The method `term` of a user-defined regularizer computes it. Raises TypeError for a regularizer
+    without `term` that is neither L1Decay nor L2Decay.
     """
     own = getattr(decay, "term", None)
     if own is not None:
@@ -31,7 +31,7 @@ def penalty_gradient(decay: WeightDecayRegularizer, parameter: Parameter) -> Var
 def with_penalty(
     parameter: Parameter, grad: Variable, decay: WeightDecayRegularizer | None
 ) -> Variable:
-    """The gradient with the penalty's derivative added: in place, or beside a sparse one."""
+    """Add the penalty's derivative to a gradient, in place or, if sparse, in a new variable."""
     if decay is None:
         return grad
     with op_attrs(op_role_var=[parameter.name, grad.name]):
@@ -47,7 +47,7 @@ def with_penalty(
 def with_penalties(
     pairs: Iterable[tuple[Parameter, Variable | None]], decay: WeightDecayRegularizer | None
 ) -> list[tuple[Parameter, Any]]:
-    """The pairs with the penalties of their parameters, or else this one, added to gradients."""
+    """Add the penalty of each parameter's regularizer, or else of `decay`, to its gradient."""
     made: list[tuple[Parameter, Any]] = []
     for parameter, grad in pairs:
         if grad is not None:

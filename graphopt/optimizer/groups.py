@@ -64,11 +64,11 @@ class Groups:
         self._groups.append(group)
 
     def option(self, parameter: Parameter, name: str, default: Any) -> Any:
-        """An option of the parameter's group, or the default."""
+        """Get an option of the parameter's group, or the default."""
         return self._group_of.get(parameter.name, {}).get(name, default)
 
     def clip(self, pairs: Sequence[Pair], common: ClipGradBase | None) -> list[Pair]:
-        """The pairs with clipped gradients; each group is clipped separately."""
+        """Clip the gradients of the pairs, each group separately."""
         clipped: dict[str, Variable | None] = {p.name: g for p, g in pairs}
         for members in self._apart(pairs):
             clip = self.option(members[0][0], "grad_clip", common)
@@ -84,7 +84,7 @@ class Groups:
 
 
 def as_regularizer(weight_decay: Any, kind: str) -> WeightDecayRegularizer | None:
-    """The regularizer of `weight_decay`; TypeError unless it is a number, a regularizer or None."""
+    """Convert `weight_decay` to a regularizer; TypeError unless a number, a regularizer or None."""
     if weight_decay is None or isinstance(weight_decay, WeightDecayRegularizer):
         return weight_decay
     if isinstance(weight_decay, (int, float)) and not isinstance(weight_decay, bool):
@@ -96,7 +96,7 @@ def as_regularizer(weight_decay: Any, kind: str) -> WeightDecayRegularizer | Non
 
 
 def check_kind(learning_rate: Any, grad_clip: Any, kind: str) -> None:
-    """TypeError unless the arguments that every optimizer takes are of the right kind."""
+    """Raise TypeError unless the arguments that every optimizer takes have the right type."""
     if isinstance(learning_rate, bool) or not isinstance(
         learning_rate, (int, float, LRScheduler, Variable)
     ):

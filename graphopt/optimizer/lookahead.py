@@ -29,11 +29,12 @@ from graphopt.tensor.search import where
 class LookAhead:
     """Every k steps, slow += alpha * (fast - slow) and fast = slow (Zhang and others, 2019).
 
-    The inner optimizer updates the parameters; the slow weights, `<parameter>_slow_0`, start as
-    the parameters after the first step, as in Paddle. The fast weight of a parameter with a master
-    weight is that. Other wrappers go around it, and count as its steps those that update. Raises
-    TypeError for an inner optimizer that wraps another, ValueError unless alpha is in [0, 1] and k
-    a positive integer. Paddle page: paddle.incubate.LookAhead.
+    The inner optimizer updates the parameters; the slow weights, `<parameter>_slow_0`, start as the
+    parameters after the first step, as in Paddle. For a parameter with a master weight, the master
+    weight is the fast weight. Other wrappers enclose LookAhead, and only steps that update the
+    parameters count as its steps. Raises TypeError for an inner optimizer that wraps another,
+    ValueError unless alpha is in [0, 1] and k a positive integer. Paddle page:
+    paddle.incubate.LookAhead.
     """
 
     def __init__(
@@ -74,19 +75,19 @@ class LookAhead:
         parameters: Sequence[Any] | None = None,
         no_grad_set: Any = None,
     ) -> tuple[list[Operator], Pairs]:
-        """As the inner optimizer's, with the operators of the slow weights after it."""
+        """Minimize with the inner optimizer, and append the operators of the slow weights."""
         pairs = self.inner_optimizer.backward(loss, startup_program, parameters, no_grad_set)
         return self.apply_optimize(loss, startup_program, pairs), pairs
 
     def apply_optimize(
         self, loss: Variable, startup_program: Program | None, params_grads: Pairs
     ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
+        """Call `apply_gradients` in the program of `loss`."""
         with program_guard(loss.block.program, startup_program):
             return self.apply_gradients(params_grads)
 
     def backward(self, *args: Any, **kwargs: Any) -> Pairs:
-        """Append the backward pass of the inner optimizer; the pairs of gradients."""
+        """Append the inner optimizer's backward pass; return (parameter, gradient) pairs."""
         return self.inner_optimizer.backward(*args, **kwargs)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
@@ -133,7 +134,7 @@ class LookAhead:
         return create_global_var([1], value, "int32", persistable=True, name=name)
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes are the inner optimizer's: get_lr, set_lr, …"""
+        """Get other attributes from the inner optimizer: get_lr, set_lr, …"""
         if name == "inner_optimizer":
             raise AttributeError(name)
         return getattr(self.inner_optimizer, name)

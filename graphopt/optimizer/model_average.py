@@ -62,7 +62,7 @@ class ModelAverage:
                 assign(kept, block._clone_variable(parameter))
 
     def _accumulate(self, block: Block, parameter: Parameter) -> dict[str, Variable]:
-        """Append the operator that adds a step; the state by name."""
+        """Append the operator that adds a step to the sums; return the state by name."""
         made = {
             kind: self._state.accumulator(kind, parameter, 0.0, None, None, False)
             for kind in (*_SUMS, "restore")
@@ -89,11 +89,11 @@ class ModelAverage:
         assign(divide(total, cast(count, total.dtype)), target)
 
     def minimize(self, loss: Variable, *args: Any, **kwargs: Any) -> None:
-        """Without effect: the operators were appended at construction."""
+        """Do nothing: the operators were appended at construction."""
 
     @contextmanager
     def apply(self, executor: Any = None, need_restore: bool = True) -> Iterator[None]:
-        """The means as parameters inside the block; for good unless `need_restore`.
+        """Replace the parameters by their means inside the block; for good unless `need_restore`.
 
         Raises ValueError without an executor.
         """
@@ -107,7 +107,7 @@ class ModelAverage:
                 self.restore(executor)
 
     def restore(self, executor: Any = None) -> None:
-        """Put the parameters back that `apply` replaced; ValueError without an executor."""
+        """Restore the parameters that `apply` replaced; ValueError without an executor."""
         if executor is None:
             raise ValueError("ModelAverage.restore(): Executor should not be None in static mode")
         executor.run(self.restore_program)

@@ -56,7 +56,7 @@ class Adamax(Moments):
         return super().append(block, type, slots, outs, **attrs)
 
     def finish_updates(self, block: Block, pairs: Pairs) -> None:
-        """The powers of beta1 advance in operators of their own."""
+        """Append an operator for each parameter that multiplies its power of beta1 by beta1."""
         for parameter, grad in pairs:
             beta1, power = self._beta(1, parameter), self._power(1, parameter, widen=False)
             with op_attrs(op_role_var=[parameter.name, grad.name]):
@@ -147,9 +147,9 @@ class RAdam(Moments):
 class Lamb(Moments):
     """Adam's step, scaled to the length of each parameter (You and others, 2020).
 
-    `lamb_weight_decay` times the parameter is part of the step, but not for parameters for which
-    `exclude_from_weight_decay_fn(parameter)` holds; without decay the step is scaled only with
-    `always_adapt`. The state is that of Adam. Paddle page: paddle.optimizer.Lamb.
+    `lamb_weight_decay` times the parameter is part of the step, unless
+    `exclude_from_weight_decay_fn(parameter)` holds. Without decay the step is scaled only with
+    `always_adapt`. The state has the variables of Adam. Paddle page: paddle.optimizer.Lamb.
     """
 
     operator = "lamb"

@@ -1,4 +1,4 @@
-"""Base of optimizers: backward pass, clipping, regularisation, state and learning rate."""
+"""Base of optimizers: backward pass, clipping, regularization, state and learning rate."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class Optimizer(WithFacts):
     """Base of the optimizers (Paddle page: paddle.optimizer.Optimizer).
 
     `learning_rate` is a number, an LRScheduler, or a Variable that operators of the program
-    compute. `parameters` limits what is updated (by default every trainable parameter is); a list
+    compute. `parameters` selects the parameters to update (by default every trainable one); a list
     of dicts makes groups with options of their own: {"params": […], "learning_rate": factor,
     "weight_decay": …, "grad_clip": …}. A number as `weight_decay` means L2Decay; a ParamAttr's
     regularizer replaces it. `grad_clip` comes before weight decay.
 
-    An optimizer says which `operator` updates a parameter, with which `state` and `attributes`.
+    A subclass defines the `operator` that updates a parameter, with its `state` and `attributes`.
     """
 
     operator: ClassVar[str]
@@ -90,7 +90,7 @@ class Optimizer(WithFacts):
         return self.operator
 
     def _facts(self) -> Mapping[str, str]:
-        """The learning rate, and the arguments that are not the defaults."""
+        """Collect the learning rate, and the arguments that differ from their defaults."""
         rate = self._learning_rate
         found = {"learning_rate": rate.name if isinstance(rate, Variable) else repr(rate)}
         if self._parameter_list:
@@ -130,7 +130,7 @@ class Optimizer(WithFacts):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass; (parameter, gradient) pairs in the order of creation.
+        """Append the backward pass; return (parameter, gradient) pairs in the order of creation.
 
         Raises ProgramError (ValueError) unless the loss is known to have one element.
         """
@@ -150,7 +150,7 @@ class Optimizer(WithFacts):
     def apply_optimize(
         self, loss: Variable, startup_program: Program | None, params_grads: Pairs
     ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
+        """Call `apply_gradients` in the program of `loss`."""
         with program_guard(loss.block.program, startup_program):
             return self.apply_gradients(params_grads)
 
@@ -159,8 +159,8 @@ class Optimizer(WithFacts):
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         """Append clipping, weight decay and updates to the program of the parameters, by name.
 
-        Returns the operators that update, with those that prepare their learning rates. Warns when
-        there is no parameter to update.
+        Returns the operators that update, with the operators that prepare their learning rates.
+        Warns when there is no parameter to update.
         """
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
@@ -180,14 +180,15 @@ class Optimizer(WithFacts):
     def append_regularization_ops(
         self, parameters_and_grads: Pairs, regularization: WeightDecayRegularizer | None = None
     ) -> Pairs:
-        """The pairs with the terms of the parameters' regularizers, or of this one, added.
+        """Add the terms of each parameter's regularizer, or else of `regularization`, to its
+        gradient.
 
         For scripts that write the steps of `apply_gradients` themselves.
         """
         return with_penalties(parameters_and_grads, regularization)
 
     def _add_decay(self, parameter: Parameter, grad: Variable) -> Variable:
-        """The gradient with the regularizer's term added: in place, or beside a sparse one."""
+        """Add the regularizer's term to a gradient, in place or, if sparse, in a new variable."""
         regularizer = self._regularizer(parameter)
         if regularizer is not None and self.updates_decay(regularizer):
             return grad
@@ -216,11 +217,11 @@ class Optimizer(WithFacts):
     # -- what an optimizer defines -------------------------------------------------------------
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
-        """The state that the update of a parameter reads and writes, by slot (`accumulator`)."""
+        """Get the state that a parameter's update reads and writes, by slot (`accumulator`)."""
         return {}
 
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
-        """The attributes of the operator that updates a parameter."""
+        """Get the attributes of the operator that updates a parameter."""
         return {}
 
     def updates_decay(self, regularizer: WeightDecayRegularizer) -> bool:
@@ -228,7 +229,7 @@ class Optimizer(WithFacts):
         return False
 
     def create_accumulators(self, parameter: Parameter) -> None:
-        """Make the state of a parameter, which the startup program sets."""
+        """Create the state of a parameter, which the startup program initializes."""
         self.state(parameter)
 
     def append_update(
@@ -261,10 +262,11 @@ class Optimizer(WithFacts):
         dtype: Any = None,
         widen: bool = True,
     ) -> Variable:
-        """The state `<parameter>_<kind>_0`, made with this first value when it is new.
+        """Get the state `<parameter>_<kind>_0`, created with initial `value` when it is new.
 
         It belongs to the master weight where the parameter has one. With `widen` the state of a
-        half-precision parameter is float32; what is half in Paddle says otherwise.
+        half-precision parameter is float32; callers pass False for state that is half precision in
+        Paddle.
         """
         return self._state.accumulator(kind, parameter, value, shape, dtype, widen)
 
@@ -284,21 +286,21 @@ class Optimizer(WithFacts):
         return block.append_op(type, slots, outs, {**current_op_attrs(), **rounded})
 
     def use_master_weights(self) -> None:
-        """Let half-precision parameters have float32 master weights, as with `multi_precision`."""
+        """Give half-precision parameters float32 master weights, as with `multi_precision`."""
         self._multi_precision = True
 
     def master_weight(self, parameter: Parameter) -> Variable | None:
-        """The master weight of a parameter, None without one."""
+        """Get the master weight of a parameter; None without one."""
         return self._state.master(parameter)
 
     def option(self, parameter: Parameter, name: str, default: Any) -> Any:
-        """An option of the parameter's group, or the optimizer's own value."""
+        """Get an option of the parameter's group, or the optimizer's own value."""
         return self._groups.option(parameter, name, default)
 
     # -- the learning rate ---------------------------------------------------------------------
 
     def _learning_rate_variable(self, dtype: DType) -> Variable:
-        """The variable `learning_rate_<n>` of this program; schedules write it before each run."""
+        """Get the program's variable `learning_rate_<n>`; schedules write it before each run."""
         if isinstance(self._learning_rate, Variable):
             return self._learning_rate
         program = default_main_program()
@@ -313,18 +315,18 @@ class Optimizer(WithFacts):
         return found
 
     def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
-        """The learning rate's variable in a program; None before `minimize` makes one."""
+        """Get a program's learning rate variable; None before `minimize` creates it."""
         if isinstance(self._learning_rate, Variable):
             return self._learning_rate
         return self._learning_rates.get((program or default_main_program()).serial)
 
     @property
     def _learning_rate_map(self) -> LearningRateMap:
-        """The learning rates by program; one that a script puts here is used by `minimize`."""
+        """The learning rates by program; `minimize` uses a rate that a script stores here."""
         return LearningRateMap(self._learning_rates)
 
     def _parameter_rate(self, rate: Variable, parameter: Parameter) -> Variable:
-        """The rate times the parameter's own factor."""
+        """Multiply the rate by the parameter's own factor."""
         own = getattr(parameter, "optimize_attr", {}).get("learning_rate", 1.0)
         if isinstance(own, Variable):
             return own
@@ -334,7 +336,7 @@ class Optimizer(WithFacts):
             return scale(rate, float(own))
 
     def get_lr(self) -> float:
-        """The learning rate that the next run uses.
+        """Return the learning rate that the next run uses.
 
         Raises UnsupportedError when operators of the program compute it.
         """
@@ -381,7 +383,7 @@ class Optimizer(WithFacts):
     # -- saved state ---------------------------------------------------------------------------
 
     def get_opti_var_name_list(self) -> list[str]:
-        """The names of the state variables, in the order in which they were made."""
+        """List the names of the state variables in creation order."""
         return [variable.name for variable in self._state.variables()]
 
     @property
@@ -399,7 +401,7 @@ class Optimizer(WithFacts):
         return self._state.find(name, param)
 
     def state_dict(self) -> dict[str, Any]:
-        """The values of the state in the global scope by name, and the scheduler's state.
+        """Read the values of the state in the global scope by name, and the scheduler's state.
 
         Master weights are under "master_weights". Variables that have no value yet are left out.
         """
@@ -435,9 +437,9 @@ _UPPER = ("Param", "Grad", "LearningRate")
 
 
 def check_range(kind: str, **fractions: float) -> list[float]:
-    """The fractions; TypeError or ValueError unless each is a number in [0, 1).
+    """Check that each fraction is a number in [0, 1), and return them.
 
-    `epsilon` may be larger.
+    Raises TypeError or ValueError otherwise. `epsilon` may be larger.
     """
     made: list[float] = []
     for name, value in fractions.items():
@@ -455,7 +457,7 @@ def check_range(kind: str, **fractions: float) -> list[float]:
 
 
 def check_required(kind: str, **values: Any) -> None:
-    """ValueError for an argument that is None."""
+    """Raise ValueError for an argument that is None."""
     missing: Iterable[str] = (name for name, value in values.items() if value is None)
     for name in missing:
         raise ValueError(f"{kind}(): {name} is not set")

@@ -80,7 +80,7 @@ class Rprop(Optimizer):
 
 
 class Ftrl(Optimizer):
-    """Follow the regularised leader (McMahan and others, 2013), with penalties `l1` and `l2`.
+    """Follow the regularized leader (McMahan and others, 2013), with penalties `l1` and `l2`.
 
     The state is `<parameter>_squared_0` and `<parameter>_linear_0`. Paddle page:
     paddle.fluid.optimizer.FtrlOptimizer.

@@ -1,4 +1,4 @@
-"""An optimizer whose derivative computes activations again instead of keeping them."""
+"""An optimizer whose backward pass recomputes activations instead of keeping them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from graphopt.optimizer.wrapping import WrappingOptimizer
 
 
 class RecomputeOptimizer(WrappingOptimizer):
-    """The inner optimizer, over a derivative that keeps fewer activations.
+    """The inner optimizer, with a backward pass that keeps fewer activations.
 
     It trains to the same numbers. `_set_checkpoints` names the values that Paddle keeps. Here the
-    compiler chooses where to cut, so as to keep the fewest bytes (pass `recompute-activations`):
-    the checkpoints are only checked. Paddle page: paddle.incubate.optimizer.RecomputeOptimizer.
+    compiler chooses the cuts that keep the fewest bytes (pass `recompute-activations`): the
+    checkpoints are only checked. Paddle page: paddle.incubate.optimizer.RecomputeOptimizer.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -54,7 +54,7 @@ class RecomputeOptimizer(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass; the pairs of parameters and gradients.
+        """Append the backward pass; return the (parameter, gradient) pairs.
 
         Raises AssertionError before `_set_checkpoints`.
         """

@@ -62,7 +62,7 @@ class ASGD(Optimizer):
         return {"d": self.accumulator("d", parameter, widen=False)}
 
     def _batches(self, parameter: Parameter) -> tuple[Variable, Variable]:
-        """Every batch's gradient, and how many steps were made."""
+        """Get the accumulator of every batch's latest gradient, and the step counter."""
         shape = [self._n, *parameter.shape]
         step = self.accumulator("m", parameter, shape=[1], dtype="int64")
         return self.accumulator("y", parameter, shape=shape, widen=False), step

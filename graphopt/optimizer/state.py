@@ -64,10 +64,10 @@ class State:
         return f"{self.prefix}_{kind}" if self.prefix else kind
 
     def find(self, kind: str, parameter: Parameter) -> Variable:
-        """The accumulator of this kind; ValueError when there is none.
+        """Get the accumulator of this kind; ValueError when there is none.
 
-        For a parameter of a program that was not minimized, such as a clone, it is that of the
-        same name, as in Paddle.
+        A parameter of a program that was not minimized, such as a clone, has the accumulator of the
+        parameter of the same name, as in Paddle.
         """
         found = self._accumulators.get((*_key(parameter), kind))
         if found is None:
@@ -94,7 +94,7 @@ class State:
         undo.put(self._masters, key, made)
 
     def master(self, parameter: Any) -> Variable | None:
-        """The master weight of a parameter, None where it has none."""
+        """Get the master weight of a parameter; None without one."""
         return self._masters.get(_key(parameter)) if isinstance(parameter, Variable) else None
 
     def warn_half(self) -> None:
@@ -108,15 +108,15 @@ class State:
             )
 
     def variables(self) -> Iterator[Variable]:
-        """The accumulators in the order in which they were made."""
+        """Iterate over the accumulators in creation order."""
         yield from self._accumulators.values()
 
     def forget(self) -> None:
-        """Make new accumulators from now on."""
+        """Start over with new accumulators."""
         self._accumulators = {}
 
     def by_kind(self) -> dict[str, dict[str, Variable]]:
-        """The accumulators by kind and name of the parameter, those of the latest program last."""
+        """Map each kind to accumulators by parameter name; the latest program has precedence."""
         found: dict[str, dict[str, Variable]] = {}
         for (_, parameter, kind), variable in self._accumulators.items():
             found.setdefault(kind, {})[parameter] = variable
@@ -147,7 +147,7 @@ class State:
 
 
 def _key(parameter: Variable) -> tuple[int, str]:
-    """The program and the name of a parameter, whatever the default program is."""
+    """Key a parameter by its program and name, independent of the default program."""
     return parameter.block.program.serial, parameter.name
 
 
@@ -177,7 +177,10 @@ def persistable(
     value: float,
     program: Program | None = None,
 ) -> Variable:
-    """A state variable of a program (the main program) that the startup program sets."""
+    """Create a state variable of a program that the startup program sets to `value`.
+
+    The default is the main program.
+    """
     flags = {"persistable": True, "stop_gradient": True}
     main = (program or default_main_program()).global_block()
     made = main.create_var(name, shape, dtype, **flags)

@@ -1,4 +1,4 @@
-"""Base of optimizers around others, such as those of half precision and of merged gradients."""
+"""Base of optimizers around others, such as half precision and gradient merging."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphopt.optimizer.optimizer import Optimizer, Pairs
 class WrappingOptimizer(WithFacts):
     """An optimizer around `inner_opt`, which it calls in `backward` and `apply_gradients`.
 
-    `inner_opt` is an Optimizer, or one that wraps another. Raises TypeError for one that does not
-    take these two steps, which would leave out what it does in its own `minimize`, and for one with
-    the same wrapper in it already; UnsupportedError in dynamic mode.
+    `inner_opt` is an Optimizer or a wrapper of one. Raises TypeError for an optimizer without its
+    own `backward` and `apply_gradients`, as the work of its `minimize` would be left out, and for
+    an optimizer that already contains a wrapper of this `kind`; UnsupportedError in dynamic mode.
     """
 
     kind: ClassVar[str] = ""
@@ -28,7 +28,7 @@ class WrappingOptimizer(WithFacts):
         self.inner_opt = inner
 
     def _facts(self) -> Mapping[str, str]:
-        """The optimizer inside."""
+        """Describe the inner optimizer."""
         return {"inner_opt": repr(self.inner_opt)}
 
     def minimize(
@@ -53,7 +53,7 @@ class WrappingOptimizer(WithFacts):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass; the pairs of parameters and gradients."""
+        """Append the backward pass; return the (parameter, gradient) pairs."""
         return self.inner_opt.backward(
             loss, startup_program, parameter_list, no_grad_set, callbacks
         )
@@ -61,12 +61,12 @@ class WrappingOptimizer(WithFacts):
     def apply_optimize(
         self, loss: Variable, startup_program: Program | None, params_grads: Pairs
     ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
+        """Call `apply_gradients` in the program of `loss`."""
         with program_guard(loss.block.program, startup_program):
             return self.apply_gradients(params_grads)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
-        """Append the updates of the inner optimizer; the operators that update."""
+        """Append the updates of the inner optimizer; return the operators that update."""
         return self.inner_opt.apply_gradients(params_grads)
 
 
@@ -89,7 +89,7 @@ def _check_inner(outer: type[WrappingOptimizer], inner: Any) -> None:
 
 
 def innermost(optimizer: Any) -> Optimizer:
-    """The optimizer that updates, inside of those that wrap it."""
+    """Unwrap an optimizer down to the one that updates the parameters."""
     while hasattr(optimizer, "inner_opt"):
         optimizer = optimizer.inner_opt
     return optimizer

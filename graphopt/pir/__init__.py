@@ -1,6 +1,7 @@
-"""The records of programs under the names of Paddle 3 (paddle.pir).
+"""The program classes under their names in Paddle 3 (paddle.pir).
 
-graphopt has one record of programs, so a Value is a Variable, and a Program of PIR an ordinary one.
+graphopt has one program representation, so a Value is a Variable, and a Program of PIR an ordinary
+one.
 """
 
 from graphopt.frontend import lazy as _lazy

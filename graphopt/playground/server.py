@@ -53,7 +53,7 @@ class Playground(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
 
     def answer(self, request: bytes) -> bytes:
-        """Work on a request in a process with limits; the answer, as JSON."""
+        """Work on a request in a process with limits and return the answer, as JSON."""
         command = [sys.executable, "-m", "graphopt.playground.work"]
         with self.free:
             try:
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(self.server.answer(self.rfile.read(int(length))), "application/json")
 
     def _path(self) -> str | None:
-        """The path after the token; None where the request is not for this page."""
+        """Return the path after the token; None where the request is not for this page."""
         port = self.server.server_port
         if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
             return None
@@ -115,18 +115,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a log would have the token."""
+        """Log nothing: a log would have the token."""
 
 
 def page() -> str:
-    """The page, with the examples."""
+    """Render the page, with the examples."""
     html = (_PACKAGE / "assets" / "playground.html").read_text("utf-8")
     # `<` as JSON has it otherwise: the text is inside of a script
     return html.replace("{{EXAMPLES}}", json.dumps(examples()).replace("<", "\\u003c"))
 
 
 def examples() -> dict[str, str]:
-    """The programs to begin with, by name."""
+    """Read the example programs, by name."""
     found = sorted((_PACKAGE / "examples").iterdir(), key=lambda path: path.name)
     return {path.name.removesuffix(".mlir"): path.read_text("utf-8") for path in found}
 

@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _limit() -> None:
-    """Bound what this process may use, where the system can."""
+    """Limit the resources of this process, where the system can."""
     try:
         import resource
     except ModuleNotFoundError:  # not of Windows
@@ -79,7 +79,7 @@ def _limit() -> None:
 
 
 def subject_of(request: Request, folder: Path) -> Subject:
-    """The program of a request: typed text, or files of a model; ValueError for others."""
+    """Read the program of a request: typed text, or files of a model; ValueError for others."""
     folder.mkdir(exist_ok=True)
     files = request.get("files") or []
     if not files:
@@ -99,14 +99,14 @@ def subject_of(request: Request, folder: Path) -> Subject:
 
 
 def _of_text(text: str) -> Subject:
-    """A program of text. A file that replays a crash is read as one, without its passes."""
+    """Parse a program's text. Of a file that replays a crash, the passes are ignored."""
     module = parse_text(text, "program")
     module.verify()
     return Subject("program", module, {})
 
 
 def _safe(name: str) -> str:
-    """A file name of letters alone, with a suffix that models have."""
+    """Replace a file name by one of safe characters, with a suffix that models have."""
     plain = re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "program"
     if not plain.endswith((*SUFFIXES, *BESIDE)) and "." in plain:
         raise ValueError(f"{name}: files end in {', '.join((*SUFFIXES, *BESIDE))}")
@@ -114,7 +114,7 @@ def _safe(name: str) -> str:
 
 
 def analyse(request: Request, folder: Path) -> Answer:
-    """The report's page of a program, its text without weights, and its inputs."""
+    """Build the report page of a program, its text without weights, and its inputs."""
     subject = subject_of(request, folder / "first")
     title = _title(request)
     context = pass_context_for(
@@ -145,7 +145,7 @@ def _describe_port(port: Port) -> Answer:
 
 
 def run(request: Request, folder: Path) -> Answer:
-    """The outputs of a program in NumPy, for given inputs and random ones."""
+    """Run a program in NumPy on given inputs and random ones; return its outputs."""
     subject = subject_of(request, folder / "first")
     ports = {port.name: port for port in inputs_of(subject.module)}
     given: Mapping[str, Any] = request.get("inputs") or {}

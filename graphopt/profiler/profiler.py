@@ -21,7 +21,7 @@ _RECORDING = (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
 
 
 class ProfilerTarget(Enum):
-    """The device that is profiled; the times are those of the host, which waits for it."""
+    """The profiled device; times are measured on the host, which waits for the device."""
 
     CPU = 0
     GPU = 1
@@ -44,7 +44,7 @@ class RecordEvent:
         self._start = perf_counter()
 
     def end(self) -> None:
-        """End the span; nothing if it has not begun."""
+        """End the span; do nothing if it has not begun."""
         recorder = kept_times()
         if self._start is not None and isinstance(recorder, Recorder):
             recorder.note(self.name, USER, self._start)
@@ -113,14 +113,14 @@ class Profiler:
         self._enter(self.scheduler(self.step_num))
 
     def stop(self) -> None:
-        """End; what is recorded so far is handed over."""
+        """Stop, and hand over the spans recorded so far."""
         if self._recorder is not None:
             self._end_step()
             self._hand_over()
         self.current_state = ProfilerState.CLOSED
 
     def step(self, num_samples: int | None = None) -> None:
-        """End a step, of so many samples, and begin the next one."""
+        """End a step of `num_samples` samples, and begin the next one."""
         self._times.append((perf_counter() - self._began, num_samples))
         if self._recorder is not None:
             self._end_step()
@@ -131,7 +131,7 @@ class Profiler:
         self._enter(self.scheduler(self.step_num))
 
     def step_info(self, unit: str | None = None) -> str:
-        """The mean time of the steps since the last call, and how many samples a second."""
+        """Format the mean time of the steps since the last call, and the samples per second."""
         if not self._times:
             return ""
         seconds = sum(time for time, _ in self._times)
@@ -146,7 +146,7 @@ class Profiler:
         return f" batch_cost: {cost:.5f} s ips: {speed:.3f} {word}/s"
 
     def export(self, path: str = "", format: str = "json") -> None:
-        """Write what was recorded for Chrome's trace viewer; ValueError for another format."""
+        """Write the recorded spans for Chrome's trace viewer; ValueError for another format."""
         if format != "json":
             raise ValueError(f"export(): 'format' should be 'json', found {format!r}")
         Path(path).write_text(chrome_trace(self._spans), "utf-8")
@@ -159,7 +159,7 @@ class Profiler:
         time_unit: str = "ms",
         views: SummaryView | Iterable[SummaryView] | None = None,
     ) -> None:
-        """Print the tables of what was recorded; those of devices and memory have no rows here.
+        """Print tables of the recorded spans; the tables of devices and memory have no rows here.
 
         ValueError for a `time_unit` that is not s, ms, us or ns. `op_detail` has no effect.
         """
@@ -200,9 +200,9 @@ class Profiler:
 def export_chrome_tracing(
     dir_name: str, worker_name: str | None = None
 ) -> Callable[[Profiler], None]:
-    """A function for `on_trace_ready` that writes a file for Chrome's trace viewer to a folder.
+    """Return an `on_trace_ready` function that writes a trace for Chrome's viewer to a folder.
 
-    It is named after the worker (host and process, unless given) and the time. Paddle page:
+    The file is named after the worker (by default host and process) and the time. Paddle page:
     paddle.profiler.export_chrome_tracing.
     """
 

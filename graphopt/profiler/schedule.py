@@ -21,7 +21,8 @@ Schedule = Callable[[int], ProfilerState]
 def make_scheduler(
     *, closed: int, ready: int, record: int, repeat: int = 0, skip_first: int = 0
 ) -> Schedule:
-    """Periods of closed, ready and recorded steps, after `skip_first` closed ones.
+    """Build a schedule: periods of closed, ready and recorded steps, after `skip_first` closed
+    ones.
 
     `repeat` limits the periods, 0 for no limit. ValueError unless a step is recorded and no number
     is below 0. Paddle page: paddle.profiler.make_scheduler.
@@ -46,11 +47,11 @@ def make_scheduler(
 
 
 def between(start: int, end: int) -> Schedule:
-    """The steps from start up to end are recorded, once."""
+    """Build a schedule that records the steps from `start` up to `end` once."""
     ready = min(start, 1)
     return make_scheduler(closed=max(start - 1, 0), ready=ready, record=end - start, repeat=1)
 
 
 def always(step: int) -> ProfilerState:
-    """Every step is recorded."""
+    """Record every step."""
     return ProfilerState.RECORD

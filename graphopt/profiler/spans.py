@@ -46,7 +46,7 @@ class Recorder(RunTimes):
 
 
 def merged_seconds(spans: Sequence[Span]) -> float:
-    """The time that spans cover, without what overlaps."""
+    """Sum the time that spans cover; overlapping time counts once."""
     total = 0.0
     end = 0.0
     for span in sorted(spans, key=lambda span: span.start):
@@ -56,7 +56,7 @@ def merged_seconds(spans: Sequence[Span]) -> float:
 
 
 def chrome_trace(spans: Sequence[Span]) -> str:
-    """The spans as a file of Chrome's trace viewer, in microseconds."""
+    """Serialize spans for Chrome's trace viewer, in microseconds."""
     events = [
         {
             "name": span.name,

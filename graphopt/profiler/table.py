@@ -1,4 +1,4 @@
-"""Recorded spans as Paddle's tables."""
+"""Recorded spans in the form of Paddle's tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphopt.profiler.spans import RUN, STEP, USER, Span, merged_seconds
 
 
 class SortedKeys(Enum):
-    """The number that rows are sorted by, the largest first; those of GPUs are the host's here."""
+    """The number by which rows are sorted, the largest first; GPU numbers are the host's here."""
 
     CPUTotal = 0
     CPUAvg = 1
@@ -58,7 +58,7 @@ def summary(
     time_unit: str,
     views: set[SummaryView],
 ) -> str:
-    """The tables as text; ValueError for another unit than s, ms, us, ns."""
+    """Format the tables as text; ValueError for a unit that is not s, ms, us or ns."""
     if time_unit not in _UNITS:
         raise ValueError(
             f"summary(): 'time_unit' should be one of {[*_UNITS]}, found {time_unit!r}"
@@ -79,7 +79,7 @@ def summary(
 def _lines(
     title: str, time_unit: str, widths: Sequence[int], rows: Sequence[Sequence[str]]
 ) -> list[str]:
-    """A table, of which the first row is the head."""
+    """Format a table whose first row is the header."""
     rule = "  ".join("-" * width for width in widths)
     text = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
     head = [title.center(len(rule), "-"), f"Time unit: {time_unit}", rule, text[0], rule]

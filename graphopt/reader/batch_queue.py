@@ -16,9 +16,9 @@ PATIENCE = 60.0
 class BatchQueue:
     """Up to `capacity` batches of a loader (`loader.queue`).
 
-    Those of an epoch that was started come from the loader's generator. Without one a script
-    pushes batches, often from a thread, and closes the queue after the last one. `is_known` is True
-    once a script has read `queue`.
+    The loader's generator makes the batches of a started epoch. Without one a script pushes
+    batches, often from a thread, and closes the queue after the last one. `is_known` is True once a
+    script has read `queue`.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -40,14 +40,14 @@ class BatchQueue:
             epoch.close()
 
     def size(self) -> int:
-        """The number of batches that wait for a step."""
+        """Count the batches that wait for a step."""
         epoch = self._epoch and self._epoch()
         return len(self._pushed) + (epoch.size() if epoch else 0)
 
     def push(self, batch: Any) -> bool:
-        """Add a batch, a list with a tensor for each variable; waits while the queue is full.
+        """Add a batch, a list with a tensor for each variable; wait while the queue is full.
 
-        False, and nothing is added, once the queue is closed.
+        Once the queue is closed, add nothing and return False.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._pushed) < self._capacity)
@@ -58,25 +58,25 @@ class BatchQueue:
             return True
 
     def close(self) -> None:
-        """Take no more batches: after those that wait the epoch is at its end."""
+        """Accept no more batches: the epoch ends after the waiting ones."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def reopen(self) -> None:
-        """Forget the batches that wait, and take others."""
+        """Drop the waiting batches, and accept new ones."""
         with self._changed:
             self._pushed.clear()
             self._closed = False
             self._changed.notify_all()
 
     def waits(self, seconds: float = PATIENCE) -> bool:
-        """Wait for a batch or the end; False when neither came in this time."""
+        """Wait for a batch or the end; return False if neither comes within `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closed or bool(self._pushed), seconds)
 
     def take(self, count: int) -> list[Any]:
-        """The next batches, fewer than `count` at the end of what is pushed."""
+        """Take the next `count` batches; fewer when the queue is closed before."""
         found: list[Any] = []
         with self._changed:
             while len(found) < count:

@@ -98,7 +98,7 @@ def buffered(reader: Reader, size: int) -> Reader:
 
 
 def firstn(reader: Reader, n: int) -> Reader:
-    """The first `n` samples (paddle.reader.firstn)."""
+    """Read the first `n` samples (paddle.reader.firstn)."""
     return lambda: itertools.islice(reader(), n)
 
 
@@ -133,7 +133,7 @@ def xmap_readers(
 
 
 def _next(under_way: deque[Future[Any]], *, order: bool) -> Any:
-    """The result of the first sample, or of one that is ready, which leaves the queue."""
+    """Pop the result of the first sample, or without `order` of one that is ready."""
     if order:
         return under_way.popleft().result()
     done = wait(under_way, return_when=FIRST_COMPLETED).done

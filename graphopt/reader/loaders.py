@@ -1,6 +1,6 @@
-"""Loaders of what a generator yields: DataLoader.from_generator, PyReader, py_reader.
+"""Loaders of a generator's batches: DataLoader.from_generator, PyReader, py_reader.
 
-An iterable loader gives feeds to a loop of the script. One that is not iterable belongs to the
+An iterable loader yields feeds to a loop of the script. One that is not iterable belongs to the
 program in which it was made: `start()` begins an epoch, each `Executor.run` takes the next batch,
 and at the end raises `fluid.core.EOFException`, after which the script calls `reset()`.
 """
@@ -44,20 +44,19 @@ class DataLoaderBase:
 
 
 def keep_data_loader_order(*args: bool) -> bool | None:
-    """Without an argument True: loaders keep the order of batches, whatever is set."""
+    """Return True without an argument: loaders keep the order of batches, whatever is set."""
     return None if args else True
 
 
 class GeneratorLoader:
     """Feeds of `feed_list` from a generator, up to `capacity` batches made ahead by a thread.
 
-    `set_sample_generator`, `set_sample_list_generator` and `set_batch_generator` say what the
-    generator yields: samples, lists of samples, or batches of arrays. An iterable loader yields a
-    list with one feed {name: LoDTensor} for each place, or with `return_list` a list of lists of
-    LoDTensors; with `drop_last` a last list with fewer feeds than places is left out. With
-    `use_double_buffer` the thread sends batches to the device of a single place that is not the
-    host. Raises ValueError without a capacity or variables. Paddle
-    page: fluid.io.DataLoader.from_generator.
+    `set_sample_generator`, `set_sample_list_generator` and `set_batch_generator` set a generator of
+    samples, of lists of samples, or of batches of arrays. An iterable loader yields a list with one
+    feed {name: LoDTensor} for each place, or with `return_list` a list of lists of LoDTensors; with
+    `drop_last` a last list with fewer feeds than places is left out. With `use_double_buffer` the
+    thread sends batches to the device of a single place that is not the host. Raises ValueError
+    without a capacity or variables. Paddle page: fluid.io.DataLoader.from_generator.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class GeneratorLoader:
             yield [list(feed.values()) for feed in group] if self._return_list else group
 
     def _feeds(self) -> Prefetch:
-        """The feeds of an epoch, made ahead."""
+        """Start an epoch, whose feeds a thread makes ahead."""
         source = self._source
         if source is None:
             raise AssertionError("Data source of DataLoader has not set yet")
@@ -190,10 +189,10 @@ class GeneratorLoader:
             self._epoch = None
 
     def read(self, count: int) -> list[dict[str, Any]]:
-        """The next feeds of the epoch, one for each of `count` devices.
+        """Read the next feeds of the epoch, one for each of `count` devices.
 
         Raises EOFException at the end of the epoch, and with `drop_last` where fewer are left;
-        FeedError when no epoch was started and nothing is pushed to the queue.
+        FeedError when no epoch was started and no batch was pushed to the queue.
         """
         if self._epoch is not None:
             group = list(itertools.islice(self._epoch, count))
@@ -210,7 +209,7 @@ class GeneratorLoader:
 
 
 def _batches(source: Source) -> Iterator[Any]:
-    """The items of a generator; ReaderError from what it raises, as in Paddle."""
+    """Yield the items of a generator; raise ReaderError from its exceptions, as Paddle does."""
     try:
         yield from source()
     except GraphoptError:
@@ -225,11 +224,11 @@ def _batches(source: Source) -> Iterator[Any]:
 class DatasetLoader(DataLoaderBase):
     """The batches of a data set of text files, in the order of the files.
 
-    A list with one feed {name: LoDTensor} for each of `places`; a last list with fewer is left
-    out, as are batches with fewer lines than others if `drop_last`. Paddle page:
+    It yields a list with one feed {name: LoDTensor} for each of `places`. A last list with fewer
+    feeds is left out, as are shorter batches with `drop_last`. Paddle page:
     fluid.io.DataLoader.from_dataset.
 
-    Raises AssertionError for fewer files than places, TypeError for what is no data set.
+    Raises AssertionError for fewer files than places, TypeError unless `dataset` is a data set.
     """
 
     def __init__(self, dataset: SlotDataset, places: Any, drop_last: bool = True) -> None:
@@ -254,14 +253,14 @@ class DatasetLoader(DataLoaderBase):
 
 
 def _rows(value: Any) -> LoDTensor:
-    """A slot of a batch: an array, or rows and the lengths of their sequences."""
+    """Convert a slot of a batch to a tensor: an array, or rows and their sequence lengths."""
     return create_lod_tensor(value[0], [value[1]]) if isinstance(value, tuple) else LoDTensor(value)
 
 
 def _tensor(name: str, value: Any, place: Place) -> Tensor:
-    """A value that a generator yields, as what scripts of 1.8 get; TypeError for uneven rows.
+    """Convert a value of a generator to a tensor for 1.8 scripts; TypeError for uneven rows.
 
-    An array is on its way to the device of a place.
+    It starts the transfer of an array to the device of a place.
     """
     if isinstance(value, Tensor):
         return value
@@ -303,15 +302,15 @@ class PyReader(GeneratorLoader):
     def decorate_sample_generator(
         self, sample_generator: Source, batch_size: int, drop_last: bool = True, places: Any = None
     ) -> None:
-        """As `set_sample_generator`."""
+        """Call `set_sample_generator`."""
         self.set_sample_generator(sample_generator, batch_size, drop_last, places)
 
     def decorate_sample_list_generator(self, reader: Source, places: Any = None) -> None:
-        """As `set_sample_list_generator`."""
+        """Call `set_sample_list_generator`."""
         self.set_sample_list_generator(reader, places)
 
     def decorate_batch_generator(self, reader: Source, places: Any = None) -> None:
-        """As `set_batch_generator`."""
+        """Call `set_batch_generator`."""
         self.set_batch_generator(reader, places)
 
     decorate_paddle_reader = decorate_sample_list_generator

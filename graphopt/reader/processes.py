@@ -28,11 +28,11 @@ def _read(reader: Callable[[], Iterable[Any]], pipe: Connection) -> None:
 
 
 def start(target: Callable[..., None], *args: Any) -> BaseProcess:
-    """A daemon process that runs `target`; it sees what this process has in memory.
+    """Start a daemon process that runs `target` with this process's memory.
 
     The process is a fork, as in Paddle: readers and datasets are often local functions, which no
-    other way of starting could pass on. JAX warns of forks, because a child that calls it may wait
-    for ever; these only read.
+    other start method can pass on. JAX warns about forks, because a child that calls JAX may hang;
+    these children only read.
     """
     process = multiprocessing.get_context("fork").Process(target=target, args=args, daemon=True)
     with warnings.catch_warnings():
@@ -43,7 +43,7 @@ def start(target: Callable[..., None], *args: Any) -> BaseProcess:
 
 
 def read_in_processes(readers: Sequence[Callable[[], Iterable[Any]]]) -> Iterator[Any]:
-    """The samples of all readers as they come; RuntimeError when one fails or is killed."""
+    """Yield the samples of all readers as they come; RuntimeError if one fails or is killed."""
     pipes = dict[Any, BaseProcess]()
     try:
         for reader in readers:
@@ -65,7 +65,7 @@ def read_in_processes(readers: Sequence[Callable[[], Iterable[Any]]]) -> Iterato
 
 
 def _receive_message(pipe: Any, process: BaseProcess) -> tuple[str, Any]:
-    """The next message of a process; one that says so when it ended without a word."""
+    """Receive the next message of a process; a failure message if it ended without one."""
     try:
         return pipe.recv()
     except EOFError:

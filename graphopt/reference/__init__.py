@@ -1,9 +1,9 @@
-"""An interpreter of the `pd` dialect in NumPy, to compare passes and the JAX lowering with.
+"""A NumPy interpreter of the `pd` dialect, the reference for passes and for the JAX lowering.
 
 It shares no code with `graphopt.lowering` and needs no JAX: a mistake there is not repeated here.
-`evaluate` runs a module, `evaluate_ops` some ops for given arrays; both in float64 or in the
-declared precision. `supports` says whether an op has a rule; one without raises `Unsupported`.
-The rules are in `ops/`, in files named like those of `graphopt/ir/dialect/ops`.
+`evaluate` runs a module, `evaluate_ops` runs some ops on arrays; both in float64 or in the declared
+precision. `supports` reports whether an op has a rule; an op without a rule raises `Unsupported`.
+The rules are in `ops/`, in files named like the files of `graphopt/ir/dialect/ops`.
 """
 
 from graphopt.reference.interpreter import Precision as Precision

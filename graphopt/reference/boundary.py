@@ -1,9 +1,9 @@
-"""Numbers that rewrites trip over, for the values at the boundary of the compared ops.
+"""Hard numbers for rewrites, planted in the values at the boundary of the compared ops.
 
-Every number of a kind is planted in every value, whatever its shape: a small value gets them one
-after the other, in several rounds. In every other round values of one shape get the same numbers at
-the same places, so that ties and zeros of one sign meet; in those between each has an order of its
-own, with ordinary numbers among them.
+Every number of a kind is planted in every value, whatever its shape: a small value gets them over
+several rounds. In every other round values of one shape get the same numbers at the same places, so
+that ties and zeros of one sign meet; in the other rounds each value has an order of its own, with
+ordinary numbers in between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PROBABILITY = frozenset({"beta1_pow", "beta2_pow", "beta1_pows", "beta2_pows"})
 
 @cache
 def numbers(kind: Numbers, dtype: DType) -> tuple[float, ...]:
-    """The numbers of a kind that this dtype has; none for ordinary ones, which are drawn."""
+    """List the numbers of a kind that this dtype has; none for ordinary ones, which are drawn."""
     limits = ml_dtypes.finfo(dtype.numpy)
     top, low = float(limits.max), float(limits.smallest_normal)
     last = float(limits.smallest_subnormal)
@@ -83,16 +83,16 @@ class Round:
         return not BY_STEPS.isdisjoint(self.kinds)
 
     def words(self) -> str:
-        """The kinds, in words."""
+        """Describe the kinds in words."""
         return " and ".join(kind.value for kind in self.kinds)
 
 
 def rounds(
     leaves: Sequence[SSAValue], kinds: Sequence[Numbers], size: int, elements: int
 ) -> Iterator[Round]:
-    """As many rounds of each kind as it takes until each number was in each value.
+    """Yield rounds of each kind until each number has been in each value.
 
-    `elements` are those of all values that are computed. Where they are many, several kinds share
+    `elements` counts the elements of all computed values. Where they are many, several kinds share
     a round, and values that are much smaller than the others do not get every number.
     """
     together = elements > MANY
@@ -120,19 +120,19 @@ def _numbers_of(kinds: tuple[Numbers, ...], dtype: DType) -> list[float]:
 
 
 def _count_planted(elements: int, kinds: tuple[Numbers, ...]) -> int:
-    """The number of a value's elements that are planted."""
+    """Count the elements of a value that are planted."""
     return min(max(round(elements * SHARE.get(kinds[0], USUAL_SHARE)), 1), elements)
 
 
 def sizes(value: SSAValue, size: int) -> tuple[int, ...]:
-    """The shape of a value; unknown dimensions have this size."""
+    """Return the shape of a value; unknown dimensions have this size."""
     return tuple(size if dim == UNKNOWN else dim for dim in shape_of(value.type))
 
 
 def bind_values(
     leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
 ) -> dict[SSAValue, Array]:
-    """An array for each value; unknown dimensions get this size. `wide` keeps float64."""
+    """Make an array for each value; unknown dimensions get this size. `wide` keeps float64."""
     generator = np.random.default_rng([list(Numbers).index(filling.kinds[0]), filling.number, size])
     found: dict[SSAValue, Array] = {}
     for at, value in enumerate(leaves):
@@ -167,9 +167,10 @@ def _floats(
 def _planting(
     filling: Round, at: int, dtype: DType, size: int
 ) -> tuple[Array, Array, Array | None]:
-    """Places in a value of this size, the numbers for them, and which of these are drawn instead.
+    """Choose places in a value of this size, their numbers, and a mask of numbers drawn instead.
 
-    It is the same for each rewrite with values of the same sizes, and takes longer than the draw.
+    This is cached, as it takes longer than the draw: it is the same for each rewrite with values of
+    the same sizes.
     """
     listed = np.array(_numbers_of(filling.kinds, dtype))
     turn, own = divmod(filling.number, 2)
@@ -200,7 +201,7 @@ def _integers(
 
 
 def as_used(value: SSAValue, array: Array) -> Array:
-    """Without a sign where an op takes a variance or a power of a probability."""
+    """Remove the signs where an op reads a variance or a power of a probability."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, PdOp):

@@ -25,7 +25,7 @@ def _instead_of(*functions: Any) -> Callable[[Maker], Maker]:
 
 
 def linear(x: Array, forward: Callable[[Array], Array], back: Callable[[Array], Array]) -> Array:
-    """A linear function of x, whose transpose is `back`."""
+    """Apply a linear function to x, whose transpose is `back`."""
     return apply(forward, (lambda g, o, x: back(g),), x)
 
 
@@ -116,7 +116,7 @@ def mean(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def kept_shape(shape: Sequence[int], axis: Any) -> tuple[int, ...]:
-    """The shape of a reduction that keeps its axes."""
+    """Compute the shape of a reduction that keeps its axes."""
     if axis is None:
         return (1,) * len(shape)
     axes = {a % len(shape) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))}
@@ -184,7 +184,7 @@ def getitem(x: Array, key: Any) -> Array:
 
 
 def place(g: Array, key: Any, shape: tuple[int, ...], start: float = 0.0) -> Array:
-    """Zeros of this shape, to which g is added at `key`, once for each mention there.
+    """Add g to zeros of this shape at `key`, once for each mention there.
 
     With the start -0.0, which added to a number changes none, a -0 is kept.
     """
@@ -251,7 +251,7 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def _products_of_others(x: Array, axis: Any) -> Array:
-    """For each element the product of those that it is multiplied with, also where it is 0."""
+    """Compute for each element the product of the others along the axes, also where it is 0."""
     axes = [i for i, dim in enumerate(kept_shape(x.shape, axis)) if dim != x.shape[i] or dim == 1]
     last = np.moveaxis(x, axes, range(-len(axes), 0))
     rows = last.reshape(*last.shape[: x.ndim - len(axes)], -1)
@@ -263,7 +263,7 @@ def _products_of_others(x: Array, axis: Any) -> Array:
 
 @_instead_of(np.einsum)
 def einsum(subscripts: str, *operands: Array) -> Array:
-    """Without repeated letters in one operand and without letters that only one operand has."""
+    """Compute einsum; no letter is repeated in an operand, and none is in one operand only."""
     inputs, output = subscripts.split("->")
     letters = inputs.split(",")
 
@@ -277,7 +277,7 @@ def einsum(subscripts: str, *operands: Array) -> Array:
 
 
 def smooth(function: Callable[[Array], Array], derivative: Callable[[Array], Array]) -> Maker:
-    """An elementwise function that is no ufunc, with its derivative."""
+    """Make an elementwise function that is no ufunc, with its derivative."""
     return lambda x: apply(function, (lambda g, o, x: g * derivative(x),), x)
 
 
@@ -289,13 +289,13 @@ i1e = smooth(lambda x: special.scaled_bessel(1, x), lambda x: _slope_of_i1(x) - 
 
 
 def _slope_of_i1(x: Array) -> Array:
-    """The derivative of i1, times exp(-|x|)."""
+    """Compute the derivative of i1, times exp(-|x|)."""
     flat = np.asarray(np.abs(value_of(x)) < 1e-20)  # i1 may be a denormal number there
     return i0e(x) - np.where(flat, 0.5, i1e(x) / np.where(flat, 1.0, x))
 
 
 def without_derivative(name: str, function: Callable[[Array], Array]) -> Maker:
-    """A function of plain arrays, whose derivative then is one of differences."""
+    """Make a function of plain arrays, which `by_differences` differentiates."""
 
     def check(x: Array) -> Array:
         if isinstance(x, TapeNode):
@@ -310,12 +310,12 @@ erfinv = without_derivative("erfinv", special.erfinv)
 
 
 def hold(x: Array) -> Array:
-    """The value of x, through which no gradient flows."""
+    """Return the value of x; no gradient flows through it."""
     return value_of(x)
 
 
 def with_gradient(value: Array, x: Array, gradient: Callable[[Array], Array]) -> Array:
-    """`value`, computed from x in any way, whose cotangent g becomes gradient(g)."""
+    """Return `value`, computed from x in any way; its cotangent g becomes gradient(g)."""
     if not isinstance(x, TapeNode):
         return value
     return apply(lambda v: value_of(value), (lambda g, o, x: gradient(g),), x)

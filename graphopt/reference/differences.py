@@ -26,9 +26,9 @@ def by_differences(
     operands: Sequence[Array],
     why: str,
 ) -> tuple[Array, ...]:
-    """The results of an op as nodes whose derivatives are differences.
+    """Compute an op with results as nodes, whose derivatives are differences.
 
-    Unsupported when an operand is too large, or is itself computed by a derivative.
+    Raise Unsupported when an operand is too large, or is itself computed by a derivative.
     """
     values = [value_of(operand) for operand in operands]
     if any(v.dtype.kind == "c" for v in values):

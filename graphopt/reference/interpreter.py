@@ -1,8 +1,8 @@
-"""Running a module, or some of its ops, by the reference rules.
+"""Evaluation of a module, or of some of its ops, by the reference rules.
 
-Values are float64 (complex128) arrays in the course of it; with the precision "declared" every
-result is rounded to its dtype, and with "native" each op computes in its dtype. Where a `pd.grad`
-follows, they are nodes of `tape.py`.
+Intermediate values are float64 (complex128) arrays; with the precision "declared" every result is
+rounded to its dtype, and with "native" each op computes in its dtype. Where a `pd.grad` follows,
+values are nodes of `tape.py`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ WALKED = (FusionGroup, If, Layers, RowKernel, Scan, While)
 
 
 def supports(op: Operation) -> bool:
-    """True when the interpreter computes this op, and those in its regions.
+    """True when the interpreter computes this op, and the ops in its regions.
 
-    It may still refuse an op for a property of it, when it comes to that.
+    At run time it may still refuse an op for one of its properties.
     """
     if isinstance(op, RegionOp):
         return isinstance(op, WALKED) and all(
@@ -62,7 +62,7 @@ def supports(op: Operation) -> bool:
 
 
 def is_random(op: Operation) -> bool:
-    """True for an op whose numbers differ from those of the lowering, which draws others."""
+    """True for an op that draws random numbers; the lowering draws different ones."""
     if not isinstance(op, RandomOp) or not op.draws():
         return False
     if isinstance(op, Rnn):
@@ -78,15 +78,15 @@ def evaluate(
     precision: Precision = "declared",
     seed: int = 7,
 ) -> dict[str, Array]:
-    """Every result of a module by kind and name (`pd.fetch x`), for feeds and state by name.
+    """Evaluate a module; return its results by kind and name (`pd.fetch x`).
 
-    `precision` is "float64", which computes all floating-point numbers in float64, whatever dtype
-    is declared, "declared", which rounds the result of each op to its dtype, or "native", which
-    computes in that dtype (half types in float32). Random ops draw from NumPy's generator by their
-    seed and `rng_id`, and by `seed`: not JAX's numbers, but the same ones for the same op in
-    another version of the module.
+    `inputs` are feeds and state by name. `precision` is "float64", which computes all
+    floating-point numbers in float64, whatever dtype is declared, "declared", which rounds the
+    result of each op to its dtype, or "native", which computes in that dtype (half types in
+    float32). Random ops draw from NumPy's generator by their seed and `rng_id`, and by `seed`: not
+    JAX's numbers, but the same ones for the same op in another version of the module.
 
-    Raises Unsupported, naming the op, for one that has no rule; KeyError for a missing input.
+    Raises Unsupported, naming the op, for an op without a rule; KeyError for a missing input.
     """
     run = Run(precision, seed)
     given = {name: run.enter(array) for name, array in inputs.items()}
@@ -103,7 +103,7 @@ def evaluate(
 def _results(
     function: FuncOp, run: Run, given: Mapping[str, Array]
 ) -> list[tuple[Port, SSAValue, Array]]:
-    """The results of one function for arguments by name."""
+    """Evaluate one function on arguments by name."""
     block, signature = function.body.block, function_signature(function)
     env: Environment = {
         argument: given[port.name]
@@ -121,9 +121,9 @@ def evaluate_ops(
     precision: Precision = "declared",
     seed: int = 7,
 ) -> dict[SSAValue, Array]:
-    """The results of these ops, in this order, for arrays of the values that they read.
+    """Evaluate these ops, in this order, on arrays of the values that they read.
 
-    Raises Unsupported, naming the op, for one that has no rule; KeyError for an unbound value.
+    Raises Unsupported, naming the op, for an op without a rule; KeyError for an unbound value.
     """
     run = Run(precision, seed)
     env: Environment = {value: run.enter(array) for value, array in bindings.items()}
@@ -145,21 +145,21 @@ class Run:
         self.rng_shift = 0  # of the layer that is computed
 
     def enter(self, array: Any) -> Array:
-        """An array from outside as rules take it."""
+        """Convert an array from outside to the dtype of rules."""
         array = np.asarray(array)
         return array.astype(self.working(DType(array.dtype.name)), copy=False)
 
     def working(self, dtype: DType) -> np.dtype[Any]:
-        """The dtype that rules compute in."""
+        """Return the dtype that rules compute in."""
         return _wide(dtype).numpy if self.is_native else _double(dtype)
 
     def left(self, value: SSAValue, array: Array) -> Array:
-        """A value as callers get it."""
+        """Convert a value to an array for callers."""
         array = value_of(array)
         return array.astype(dtype_of(value.type).numpy, copy=False) if self.declared else array
 
     def round_to(self, array: Array, dtype: DType) -> Array:
-        """The array as this dtype holds it, in the dtype that rules work in."""
+        """Round an array to this dtype; the result has the dtype that rules work in."""
         if not isinstance(array, (TapeNode, Ragged)):
             array = np.asarray(array)
         working = self.working(dtype)
@@ -170,7 +170,7 @@ class Run:
         return _round(array, dtype)
 
     def block(self, block: Block, env: Environment, *, traced: bool = False) -> list[Array]:
-        """The values that a block returns or yields."""
+        """Evaluate a block; return the values that it returns or yields."""
         *ops, last = block.ops
         assert isinstance(last, (ReturnOp, Yield)), "the block has no end"
         self.ops(ops, env, traced=traced)
@@ -190,7 +190,7 @@ class Run:
                 env[result] = _as_node(value) if result in leaves else value
 
     def op(self, op: Operation, env: Environment, followed: bool) -> list[Array]:
-        """The results of one op; nodes when a derivative is `followed` through it."""
+        """Compute one op; its results are nodes when a derivative is `followed` through it."""
         if isinstance(op, Grad):
             return self.gradients(op, env, followed)
         if isinstance(op, RegionOp):
@@ -213,7 +213,7 @@ class Run:
         return results
 
     def call(self, op: PdOp, operands: Sequence[Array]) -> tuple[Array, ...]:
-        """The op's rule; where NumPy code has no derivative, the derivative is by differences."""
+        """Apply the op's rule; where NumPy code has no derivative, differentiate by differences."""
 
         def plain(*values: Array) -> tuple[Array, ...]:
             groups: list[Sequence[Array]] = []
@@ -231,7 +231,7 @@ class Run:
             return by_differences(op, plain, operands, str(error))
 
     def dynamic(self, op: Dynamic, operands: Sequence[Array]) -> tuple[Array, ...]:
-        """The rule of the op with properties that the run decides."""
+        """Apply the rule of the op whose properties the run decides."""
         op_class, count = class_of(op.attr("op")), len(op.inputs)
         bound = decode_properties(op_class, op.attr("attrs"))
         for name, value in zip(op.attr("dynamic"), operands[count:], strict=True):
@@ -241,7 +241,7 @@ class Run:
         return found if isinstance(found, tuple) else (found,)
 
     def helpers(self, op: PdOp) -> dict[str, Any]:
-        """The arguments that rules get beside operands and properties."""
+        """Collect the arguments of rules other than operands and properties."""
         dtypes = tuple(dtype_of(result.type) for result in op.results)
         return {
             "dtypes": dtypes,
@@ -254,7 +254,7 @@ class Run:
         return lambda array: self.round_to(array, dtype)
 
     def generator(self, op: PdOp, which: int) -> np.random.Generator:
-        """The random numbers of an op: by its seed, or by `rng_id` and the seed of this run."""
+        """Make an op's random generator: by its seed, or by `rng_id` and the seed of this run."""
         assert isinstance(op, RandomOp)
         seed, rng_id = op.draws()[which]
         return np.random.default_rng([seed] if seed else [self.seed, rng_id + self.rng_shift, 1])
@@ -319,12 +319,12 @@ class Run:
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype to compute in where a half type is declared."""
+    """Return the dtype to compute in: float32 where a half type is declared."""
     return DType("float32") if dtype in ("float16", "bfloat16") else dtype
 
 
 def _double(dtype: DType) -> np.dtype[Any]:
-    """The dtype of rules that are exact but for the rounding of float64."""
+    """Return the dtype of rules that are exact but for the rounding of float64."""
     if dtype.is_floating:
         return np.dtype(np.float64)
     return np.dtype(np.complex128) if dtype.is_complex else dtype.numpy
@@ -349,7 +349,7 @@ _SHIFT = np.uint32((13 << 23) + (1 << 22))
 
 
 def _round_to_half(value: Array) -> Array:
-    """float32 rounded to the numbers of float16, as float32.
+    """Round float32 to the numbers of float16, as float32.
 
     NumPy converts one element after the other, for 3 ns, and for 45 where that loses a denormal
     number. A sum with 1.5 * 2**13 times the own power of two drops the bits that float16 lacks, and
@@ -392,7 +392,7 @@ def _holds(condition: Array) -> bool:
 
 
 def _check(op: Operation, type_: Any, value: Array) -> None:
-    """AssertionError when a rule gives another shape than the type says."""
+    """Raise AssertionError when a rule gives another shape than the type declares."""
     declared = shape_of(type_)
     if len(declared) != len(value.shape) or any(
         UNKNOWN != want != have for want, have in zip(declared, value.shape, strict=True)

@@ -60,7 +60,7 @@ def validate_programs(programs: Programs) -> Verdict:
 
 
 def _differ(programs: Programs, size: int, elements: int) -> str:
-    """The first result that differs, in words; "" when none does."""
+    """Describe the first result that differs; "" when none does."""
     taken = _inputs(programs.before)
     for filling in rounds(list(taken.values()), KINDS, size, elements):
         arrays = bind_values(list(taken.values()), filling, size, wide=False)
@@ -83,7 +83,7 @@ def _differ(programs: Programs, size: int, elements: int) -> str:
 
 
 def _inputs(module: ModuleOp) -> dict[tuple[str, str], SSAValue]:
-    """The feeds and the state that `@main` and `@prepare` read, by kind and name."""
+    """Collect the feeds and the state that `@main` and `@prepare` read, by kind and name."""
     functions = (main_function(module), prepare_function(module))
     return {
         (port.kind, port.name): value

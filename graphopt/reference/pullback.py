@@ -14,8 +14,8 @@ from graphopt.reference.tape import Array, TapeNode, pull_back
 class TracedOps:
     """Ops evaluated once in float64, so that gradients of several of their values can be taken.
 
-    `wrt` are the bound values to differentiate with respect to. Raises Unsupported for an op that
-    has no rule.
+    `wrt` are the bound values to differentiate with respect to. Raises Unsupported for an op
+    without a rule.
     """
 
     def __init__(
@@ -34,9 +34,10 @@ class TracedOps:
             run.ops(ops, self.env, traced=True)
 
     def gradients(self, of: SSAValue, cotangent: Array, wrt: Sequence[SSAValue]) -> list[Array]:
-        """The gradients of a value, weighted, with respect to some of the bound values.
+        """Compute the gradients of a value, weighted, with respect to some of the bound values.
 
-        Zeros where nothing depends on one. Raises Unsupported for an op that has no derivative.
+        They are zeros where the value does not depend on one. Raises Unsupported for an op that has
+        no derivative.
         """
         target = self.env[of]
         with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from graphopt.reference.tape import Array
 
 
 class Ragged:
-    """The elements of such an array, in order."""
+    """The elements of a ragged tensor array, in order."""
 
     def __init__(self, elements: Sequence[Array]) -> None:
         self.elements = tuple(elements)
@@ -29,14 +29,14 @@ class Ragged:
         return self.elements[0].dtype
 
     def astype(self, dtype: Any) -> Ragged:
-        """With each element in another dtype."""
+        """Convert each element to another dtype."""
         return Ragged([np.asarray(element).astype(dtype) for element in self.elements])
 
     def __len__(self) -> int:
         return len(self.elements)
 
     def __getitem__(self, at: Any) -> Any:
-        """An element, or a tuple of them."""
+        """Return an element, or a slice as a tuple."""
         return self.elements[at]
 
     def __iter__(self) -> Iterator[Array]:

@@ -5,8 +5,8 @@ optional, a tuple for a variadic) and properties by name. Floating-point operand
 complex ones in complex128, others in their declared dtype. A rule that names `to` gets the function
 that rounds a value to the declared dtype of the first result, for the steps inside of it, and
 `wide` the same with float32 for half types; `draw` gives it random numbers, `dtypes` the declared
-dtypes of its results. Rules are written in plain
-NumPy functions, so that `tape.py` can differentiate them.
+dtypes of its results. Rules are written in plain NumPy functions, so that `tape.py` can
+differentiate them.
 """
 
 from __future__ import annotations

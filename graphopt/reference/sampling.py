@@ -11,10 +11,9 @@ from graphopt.reference.tape import Array, value_of
 
 
 def read_between(x: Array, at: Sequence[Array]) -> Array:
-    """Images [n, c, ...] read at positions along each axis, arrays [n, ...]: [n, ..., c].
+    """Read images [n, c, ...] at positions along each axis, arrays [n, ...]; [n, ..., c].
 
-    Between pixels it is the average of those around, weighed by nearness along each axis. Pixels
-    outside are 0.
+    Between pixels this interpolates linearly along each axis. Pixels outside are 0.
     """
     channels_last = np.moveaxis(x, 1, -1)
     lows = [np.floor(value_of(position)) for position in at]
@@ -30,7 +29,7 @@ def read_between(x: Array, at: Sequence[Array]) -> Array:
 
 
 def pixels_at(x: Array, at: Sequence[Array]) -> Array:
-    """Whole pixels of images [n, ..., c], 0 outside."""
+    """Read pixels of images [n, ..., c] at integer positions, 0 outside."""
     inside: Array = np.ones((), bool)
     places: list[Array] = [np.reshape(np.arange(x.shape[0]), (-1,) + (1,) * len(at))]
     for place, size in zip(at, x.shape[1:-1], strict=True):

@@ -1,4 +1,4 @@
-"""Special functions: of float64 arrays element by element from Python's own, others by series."""
+"""Special functions: of float64 arrays element by element by Python's own, others by series."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lgamma(x: float) -> float:
 
 
 def _digamma(x: float) -> float:
-    """By the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun, 6.3)."""
+    """Compute digamma by recurrence up to 10, then by series (Abramowitz and Stegun, 6.3)."""
     if x == math.inf or math.isnan(x):
         return x
     if x == 0:
@@ -48,7 +48,7 @@ def _digamma(x: float) -> float:
 
 
 def _erfinv(y: float) -> float:
-    """By Newton's method on erf, or on erfc near 1."""
+    """Compute the inverse of erf by Newton's method on erf, or on erfc near 1."""
     if math.isnan(y) or abs(y) > 1:
         return math.nan
     if abs(y) == 1:
@@ -77,9 +77,9 @@ digamma = _each(_digamma)
 
 
 def scaled_bessel(order: int, x: Array) -> Array:
-    """exp(-|x|) times the modified Bessel function of the first kind and order 0 or 1.
+    """Compute exp(-|x|) times the modified Bessel function of the first kind and order 0 or 1.
 
-    By the power series, of which no term is negative, up to 30, then by the asymptotic one
+    Up to 30 this takes the power series, which has no negative term, then the asymptotic one
     (Abramowitz and Stegun, 9.6.10 and 9.7.1).
     """
     size = np.abs(x)

@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def stored_inputs(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The inputs with state as the module takes it: in stacks, or with its axes in an order."""
+    """Convert inputs to the state of a module: stacked, or with its axes in another order."""
     ports, found = signature_of(module).arguments, dict(inputs)
     found |= {p.name: inputs[p.name].transpose(p.order) for p in ports if p.order}
     stacks = [port for port in ports if port.stack_of]
@@ -22,7 +22,7 @@ def stored_inputs(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str,
 
 
 def by_variable(module: ModuleOp, results: Mapping[str, Array]) -> dict[str, Array]:
-    """The results with state as its variables are."""
+    """Convert results of a module back to state by variable."""
     found = dict(results)
     for port in signature_of(module).results:
         if port.order:

@@ -1,9 +1,9 @@
 """Derivatives of NumPy code: arrays that remember how they were computed.
 
 A `TapeNode` takes part in NumPy's functions by NumPy's own protocols, so that a rule computes the
-same on nodes as on arrays. `pull_back` walks from results to their operands. What it computes is
-computed with the same functions, on request on nodes again, so that it has derivatives too.
-The derivatives of the single functions are in `derivatives.py`.
+same on nodes as on arrays. `pull_back` walks from results to their operands. It computes with the
+same functions, on request on nodes again, so that cotangents have derivatives, too. The derivatives
+of the single functions are in `derivatives.py`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class TapeNode(NDArrayOperatorsMixin):
 
 
 def value_of(x: Any) -> Any:
-    """The array of a node; other values unchanged."""
+    """Return the array of a node; other values unchanged."""
     return x.value if isinstance(x, TapeNode) else x
 
 
@@ -122,14 +122,14 @@ def _values(args: Any) -> list[Any]:
 
 
 def apply(function: Callable[..., Array], vjps: Sequence[Vjp | None], *args: Any) -> Array:
-    """The function of the arguments, as a node when one of those that matter is a node."""
+    """Apply a function; the result is a node when a differentiable argument is a node."""
     value = function(*map(value_of, args))
     relevant = (isinstance(a, TapeNode) and v is not None for a, v in zip(args, vjps, strict=False))
     return TapeNode(value, args, vjps) if any(relevant) else value
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
-    """The sum of a cotangent over the axes along which an argument was repeated."""
+    """Sum a cotangent over the axes along which an argument was broadcast."""
     if g.shape == shape:
         return g
     extra = g.ndim - len(shape)
@@ -142,7 +142,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 def pull_back(
     seeds: Sequence[tuple[TapeNode, Array]], *, stop: Iterable[TapeNode] = (), nodes: bool = False
 ) -> dict[int, Array]:
-    """The cotangent of every node that the seeds depend on, by `id`.
+    """Compute the cotangent of every node that the seeds depend on, by `id`.
 
     Cotangents do not flow through the nodes of `stop`. With `nodes` the cotangents have
     derivatives.
@@ -170,7 +170,7 @@ def _accumulate(found: dict[int, Array], node: TapeNode, g: Array) -> None:
 
 
 def _order(roots: Iterable[TapeNode]) -> list[TapeNode]:
-    """The nodes below these, each before those that it was computed from."""
+    """Sort the roots and their ancestors, each node before its arguments."""
     order: list[TapeNode] = []
     seen: set[int] = set()
     stack: list[tuple[TapeNode, bool]] = [(root, False) for root in roots]

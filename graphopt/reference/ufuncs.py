@@ -1,7 +1,6 @@
 """The derivatives of NumPy's ufuncs, and the functions whose derivative is zero.
 
-Where a function has a kink, the convention is that of Paddle: the second argument of a maximum
-takes the gradient of equal ones.
+At kinks the convention is Paddle's: of equal arguments of a maximum, the second gets the gradient.
 """
 
 from __future__ import annotations
@@ -112,12 +111,12 @@ def _over(x: Array, y: Array) -> Array:
 
 
 def _not_over(x: Array, y: Array) -> Array:
-    """Not the opposite: neither argument has the gradient where one is nan."""
+    """Return x <= y, not the negation of x > y: where one is nan, neither gets the gradient."""
     return np.asarray(value_of(x) <= value_of(y))
 
 
 def _matmul_x(g: Array, x: Array, y: Array) -> Array:
-    """The cotangent of the first factor; a vector counts as a matrix of one row or column."""
+    """Compute the first factor's cotangent; a vector counts as a matrix of one row or column."""
     if x.ndim == 1 and y.ndim == 1:
         return g * y
     if y.ndim == 1:

@@ -2,16 +2,16 @@
 
 Both are functions of the values at their boundary. They are evaluated on ordinary numbers and on
 hard cases, in float64 and in the declared precision, and compared as strictly as the pass's class
-of numerics says:
+of numerics requires:
 
-- bit-exact: the same bits (any NaN is like another), on all inputs, in both precisions;
+- bit-exact: the same bits (any NaN equals another), on all inputs, in both precisions;
 - reassociating: close to each other; NaN comes out in the same places. On the numbers of
-  `MAY_DIFFER` nothing is asked, and on moderate and large ones float64 alone, in which nothing
-  overflows on the way;
+  `MAY_DIFFER` nothing is compared, and on moderate and large ones float64 alone, which does not
+  overflow on the way;
 - approximate: the same with a wider tolerance.
 
-In a program with gradients those of the old values are compared with those of the new ones too, on
-the same numbers. Rewrites of large values are compared on fewer kinds of numbers.
+In a program with gradients, the gradients of old and new values are compared too, on the same
+numbers. Rewrites of large values are compared on fewer kinds of numbers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def validate_instance(instance: Instance) -> Verdict:
 
 
 def _compare(instance: Instance, depth: int) -> str:
-    """First difference of old and new values as functions of values `depth` ops above, or ""."""
+    """Describe the first difference of old and new values, from `depth` ops above; "" for none."""
     ops, leaves = _functions(instance, depth)
     for op in ops:
         if not supports(op):
@@ -106,7 +106,7 @@ def _compare(instance: Instance, depth: int) -> str:
 
 
 def _functions(instance: Instance, depth: int) -> tuple[list[Operation], list[SSAValue]]:
-    """The ops that compute old and new values, in order, and the values that they start from."""
+    """Collect the ops that compute old and new values, in order, and their leaves."""
     inside = {*instance.old, *(instance.new or ())}
     if depth:
         ends = instance.values if instance.new is not None else [(v, v) for _, v in instance.values]
@@ -146,7 +146,7 @@ def _producers(ops: Iterable[Operation], instance: Instance) -> Iterator[Operati
 
 
 def _is_named_by_grad(value: SSAValue) -> bool:
-    """True for a value that a gradient is taken with respect to, or stops at: it must be there."""
+    """True for a value that a `pd.grad` differentiates by or stops at: it must be present."""
     for use in value.uses:
         op = use.operation
         if isinstance(op, Grad) and (value in op.wrt or value in op.no_grad):
@@ -165,7 +165,7 @@ def _is_constant(op: Operation, depth: int = 8) -> bool:
 
 
 def _is_new(op: Operation) -> bool:
-    """True for an op that only other new ones read, so far."""
+    """True for an op that, so far, only other new ops read."""
     waiting, seen = [op], {op}
     while waiting:
         for result in waiting.pop().results:
@@ -232,7 +232,7 @@ def _has_gradients(filling: Round, elements: int) -> bool:
 def _bind_leaves(
     instance: Instance, leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
 ) -> dict[SSAValue, Array]:
-    """Arrays for the leaves: the same array for the same value in the copy and in the program."""
+    """Make arrays for the leaves: one array for a value and its copy."""
     mine = list(dict.fromkeys(instance.same.get(value, value) for value in leaves))
     found = bind_values(mine, filling, size, wide=wide)
     for value in leaves:
@@ -248,7 +248,7 @@ def _values_differ(
     filling: Round,
     bindings: Mapping[Precision, Mapping[SSAValue, Array]],
 ) -> str:
-    """Position where the values differ on these numbers, in each precision that they are given."""
+    """Compare values on these numbers in each given precision; describe the first difference."""
     for precision, given in bindings.items():
         try:
             found = {**given, **evaluate_ops(ops, given, precision=precision)}
@@ -272,7 +272,7 @@ def _values_differ(
 
 
 def _largest(arrays: Iterable[Array]) -> float:
-    """The largest finite number of all."""
+    """Find the largest finite absolute value of all arrays."""
     return max(
         (
             float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
@@ -302,7 +302,7 @@ def difference(
     *,
     least: float = 0.0,
 ) -> str:
-    """The first difference, in words; "" without one.
+    """Describe the first difference in words; "" without one.
 
     Where bits may differ, the tolerance is a part of the largest element, or of `least`.
     """
@@ -342,7 +342,7 @@ def _tolerance(numerics: Numerics, dtype: DType, precision: Precision) -> float:
 
 
 def _close(old: Array, new: Array, tolerance: float, least: float) -> Array:
-    """Equal up to a part of the largest element; NaN and infinities in the same places."""
+    """True where numbers agree up to a part of the largest, with NaN and infinities alike."""
     old, new = old.astype(np.float64), new.astype(np.float64)
     scale = np.max(np.abs(old), initial=least, where=np.isfinite(old))
     with np.errstate(invalid="ignore"):
@@ -359,7 +359,7 @@ def _gradients_differ(
     wrt: Sequence[SSAValue],
     pairs: Sequence[tuple[SSAValue, SSAValue]],
 ) -> str:
-    """Difference of the derivatives that a `pd.grad` of the program may go through."""
+    """Compare the derivatives that a `pd.grad` of the program may go through."""
     before = {instance.same[value]: value for value in leaves if value in instance.same}
     old_wrt = [before.get(value, value) for value in wrt]
     generator = np.random.default_rng(2)

@@ -1,1 +1,1 @@
-"""The optimizer's work as a page to look at, and as data for other viewers."""
+"""The optimizer's work as an HTML page, and as data for other viewers."""

@@ -25,7 +25,7 @@ _NUMBERS_OF_DRAWS = frozenset({"rng_id", "other_rng_id"})
 
 @dataclass(frozen=True)
 class Change:
-    """Ops of the first program, those of the second in their place, and the difference in words."""
+    """Ops of the first program, the ops that replace them in the second, and their difference."""
 
     kind: str
     before: tuple[GraphNode, ...]
@@ -65,7 +65,7 @@ class ProgramDifference(Shown):
         return not self.changes and not self.ports
 
     def page(self) -> Page:
-        """The counts, then a table for each kind of change."""
+        """Build a page: the counts, then a table for each kind of change."""
         return Page([self._head(), *map(self._table, (FUSED, CHANGED, MOVED, GONE, NEW))])
 
     def _head(self) -> str:
@@ -77,7 +77,7 @@ class ProgramDifference(Shown):
         return "\n".join([", ".join([ops, *shown]), *self.ports])
 
     def _table(self, kind: str) -> Table:
-        """A row for each group of like changes, with their number and the first of them."""
+        """Build a table: a row for each group of like changes, with their number and the first."""
         groups: dict[tuple[str, str, str], list[Change]] = {}
         for change in self.changes:
             if change.kind == kind:
@@ -126,14 +126,14 @@ def _ops(graph: Graph) -> list[GraphNode]:
 def _align(
     old: Sequence[GraphNode], new: Sequence[GraphNode], key: Key
 ) -> Iterator[tuple[str, Sequence[GraphNode], Sequence[GraphNode]]]:
-    """The stretches that have equal keys, and those between."""
+    """Yield the stretches that have equal keys, and those between."""
     matcher = SequenceMatcher(None, [*map(key, old)], [*map(key, new)], autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
         yield tag, old[i:j], new[k:m]
 
 
 def _compare(found: ProgramDifference, a: GraphNode, b: GraphNode) -> None:
-    """Two ops of one kind in one place."""
+    """Compare two aligned ops of one kind."""
     found.aligned.append((a, b))
     words = "; ".join(_facts(a, b))
     if words:
@@ -141,7 +141,7 @@ def _compare(found: ProgramDifference, a: GraphNode, b: GraphNode) -> None:
 
 
 def changed_attributes(a: GraphNode, b: GraphNode) -> Iterator[str]:
-    """The attributes that differ of two ops of one kind."""
+    """Describe the attributes that differ of two ops of one kind."""
     for name in sorted({*a.attributes, *b.attributes} - _NUMBERS_OF_DRAWS):
         before, after = a.attributes.get(name), b.attributes.get(name)
         if before != after:
@@ -149,7 +149,7 @@ def changed_attributes(a: GraphNode, b: GraphNode) -> Iterator[str]:
 
 
 def _facts(a: GraphNode, b: GraphNode) -> Iterator[str]:
-    """The attributes and types that differ."""
+    """Describe the attributes and types that differ."""
     yield from changed_attributes(a, b)
     if len(a.types) != len(b.types):
         yield f"{several(len(a.types), 'result')} -> {len(b.types)}"
@@ -161,7 +161,7 @@ def _facts(a: GraphNode, b: GraphNode) -> Iterator[str]:
 
 
 def brief(attribute: str | None) -> str:
-    """An attribute in few words; of a long list, such as all parameters, the number of items."""
+    """Shorten an attribute; of a long list, such as all parameters, give the number of items."""
     if attribute is None:
         return "default"
     if len(attribute) <= _LONGEST:
@@ -172,7 +172,7 @@ def brief(attribute: str | None) -> str:
 
 
 def _places(graph: Graph, changes: Sequence[Change]) -> str:
-    """The layers and blocks of these changes, without the ops in them."""
+    """List the layers and blocks of these changes, without the ops in them."""
     clusters = [(change.after or change.before)[0].cluster for change in changes]
     labels = [graph.clusters[at].label.partition(":")[0] for at in clusters if at >= 0]
     found = [*dict.fromkeys(labels)]
@@ -187,7 +187,7 @@ def _find_replaced(
     gone: list[GraphNode],
     added: list[GraphNode],
 ) -> None:
-    """Ops in the place of others: fused ones take what is in front of them."""
+    """Find ops in the place of others: fused ones take the ops before them."""
     for tag, old, new in _align(left, right, lambda node: node.name):
         if tag == "equal":
             for a, b in zip(old, new, strict=True):
@@ -205,7 +205,7 @@ def _find_replaced(
 
 
 def _fused_by(node: GraphNode, rest: Sequence[GraphNode]) -> Sequence[GraphNode]:
-    """The ops that an op does the work of: those up to the one with its result."""
+    """Find the ops that an op replaces: those up to the op with its result."""
     for number, other in enumerate(rest, 1):
         if other.types[:1] == node.types[:1] and node.result in ("", other.result):
             return rest[:number] if number > 1 else ()
@@ -215,7 +215,7 @@ def _fused_by(node: GraphNode, rest: Sequence[GraphNode]) -> Sequence[GraphNode]
 def _find_moved(
     found: ProgramDifference, gone: Sequence[GraphNode], added: Sequence[GraphNode]
 ) -> None:
-    """An op that went from one place and came to another has moved."""
+    """Pair removed ops with added ones of the same identity: these have moved."""
     left = list(added)
     for node in gone:
         twin = next((other for other in left if _identity(other) == _identity(node)), None)
@@ -233,7 +233,7 @@ def _identity(node: GraphNode) -> Hashable:
 
 
 def _replacement(change: Change) -> str:
-    """The ops before and after a fusion; empty for other changes."""
+    """List the ops before and after a fusion; "" for other changes."""
     before, after = _kinds(change.before), _kinds(change.after)
     return f"{before} -> {after}" if change.kind == FUSED else ""
 
@@ -243,7 +243,7 @@ def _kinds(nodes: Sequence[GraphNode]) -> str:
 
 
 def _port_changes(before: Graph, after: Graph) -> Iterator[str]:
-    """Sentences about feeds, fetches and state that only one program has."""
+    """Write sentences about feeds, fetches and state that only one program has."""
     for word, names in (
         (FED, lambda g: _ports(g, FED)),
         (FETCHED, lambda g: _ports(g, FETCHED)),

@@ -40,9 +40,11 @@ class Cluster:
 
 
 class OpMeasured(NamedTuple):
-    """The seconds of an op in a step, those of its derivative among them; floating-point operations
-    of its products and convolutions, and the seconds of these at the peak of their kind; and the
-    bytes of its results that are alive when most are.
+    """The cost of an op in a measured step.
+
+    `seconds` include the time of its derivative (`gradient`). `flops` are the floating-point
+    operations of its products and convolutions, `at_peak` the seconds of these at the peak of their
+    kind. `held` are the bytes of its results that are alive when most are.
     """
 
     seconds: float
@@ -99,7 +101,7 @@ class Graph:
 
 
 def graph_of(module: ModuleOp, origins: Origins) -> Graph:
-    """The graph of `@main`."""
+    """Build the graph of `@main`."""
     return _Maker(module, origins).graph
 
 
@@ -135,7 +137,7 @@ class _Maker:
         return len(self.graph.clusters) - 1
 
     def _find_cluster(self, labels: Labels) -> int:
-        """The cluster of these labels, from the outside."""
+        """Find the cluster of these labels, outermost first, or make it."""
         if labels not in self.cluster_of:
             self.cluster_of[labels] = self._cluster(labels[-1], self._find_cluster(labels[:-1]))
         return self.cluster_of[labels]
@@ -207,7 +209,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 def _attribute_text(value: object) -> str:
-    """An attribute in few characters: of a float32 number those that no other one has."""
+    """Print an attribute in few characters, a float32 number by its shortest digits."""
     if isinstance(value, tuple):
         parts = [*map(_attribute_text, cast("Sequence[object]", value))]
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
@@ -217,7 +219,7 @@ def _attribute_text(value: object) -> str:
 
 
 def _attributes(op: Operation) -> dict[str, str]:
-    """The attributes that an op states, and not its defaults; long ones are cut."""
+    """Collect an op's explicit attributes, without defaults; long ones are cut."""
     found: dict[str, str] = {}
     for name, value in op.attr_values().items() if isinstance(op, PdOp) else ():
         if name in op.properties:

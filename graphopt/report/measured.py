@@ -1,4 +1,4 @@
-"""A measured step in a report: its time and memory, and those of each op by its number."""
+"""A measured step in a report: time and memory, of the step and of each op by its number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEASURED = "as measured, on one device"
 
 
 class StepMeasured(NamedTuple):
-    """A step in seconds: all of it, the parts in which no op ran, and of instructions of no op.
+    """The seconds of a step: all, `idle` while no op ran, `other` for instructions of no op.
 
     `peaks` are the most floating-point operations a second of each kind of product, in words.
     `memory` is the peak in bytes, of which `state` are variables between steps, and `feeds` inputs.
@@ -34,7 +34,7 @@ class StepMeasured(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A step of an optimised program, and its ops by their numbers in `module`."""
+    """A step of an optimized program, and its ops by their numbers in `module`."""
 
     module: ModuleOp
     step: StepMeasured
@@ -51,7 +51,7 @@ class MeasuredStep:
                 node.measured = self.ops.get(node.number)
 
     def graph(self) -> Graph:
-        """The measured program, with the time and memory of its ops."""
+        """Build the graph of the measured program, with the time and memory of its ops."""
         graph = graph_of(self.module, Origins(self.module))
         self.note(graph)
         return graph

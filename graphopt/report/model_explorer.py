@@ -1,7 +1,7 @@
 """The stages of a program as the JSON that Google's Model Explorer opens: a graph for each.
 
-The form is that of its user guide, "Explore your own formats: JSON": graphs of nodes with
-namespaces, attributes, metadata of outputs and incoming edges.
+The form follows its user guide, "Explore your own formats: JSON": graphs of nodes with namespaces,
+attributes, metadata of outputs and incoming edges.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graphopt.report.stages import Optimization
 
 
 def model_explorer_json(programs: Sequence[Optimization], label: str) -> str:
-    """The text of a file for Model Explorer, with a graph for each stage of each program."""
+    """Write the JSON for Model Explorer, with a graph for each stage of each program."""
     graphs = [
         {"id": _id(each, index, several=len(programs) > 1), "nodes": _nodes(stage.graph)}
         for each in programs
@@ -65,7 +65,7 @@ def _node(graph: Graph, number: int, node: GraphNode) -> dict[str, Any]:
 
 
 def _path(graph: Graph, cluster: int) -> list[str]:
-    """The labels of the clusters around a node, from the outside; a slash would part one."""
+    """List the labels of the clusters around a node, outermost first, without slashes."""
     found: list[str] = []
     while cluster >= 0:
         found.append(graph.clusters[cluster].label.replace("/", "|"))

@@ -1,4 +1,4 @@
-"""The origin of each op through the passes: the pass that made it, of what, and its layer."""
+"""The origin of each op through the passes: the pass that made it, its source ops, its layer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UPDATES, INITIAL_VALUES = "updates", "initial values"
 
 
 class Origins:
-    """The facts about the ops of a module, kept up to date as passes change it.
+    """The origins of the ops of a module, kept up to date as passes change it.
 
-    An op that a pass replaced by one of the same kind in the same layer, as for another layout, is
-    that op rebuilt.
+    Where a pass replaces an op by one of the same kind in the same layer, as for another layout,
+    the new op is the old one rebuilt.
     """
 
     def __init__(self, module: ModuleOp) -> None:
@@ -55,9 +55,9 @@ class Origins:
                 self._of_state.update(dict.fromkeys(read, labels))
 
     def after(self, made_by: str, module: ModuleOp) -> None:
-        """Passes have changed the module: ops that were not there before are their own.
+        """Attribute the ops that are new in the module to the pass that made them.
 
-        Those of a fusion are that pass's alone.
+        The ops of a fusion belong to this pass, others to `made_by`.
         """
         ops = list(module.walk())
         self._results = signature_of(module).results
@@ -90,17 +90,17 @@ class Origins:
         self._last = ops
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """A fusion replaces these ops, the last one first, by those that it made."""
+        """Note that a fusion replaces these ops, given last one first, by those that it made."""
         self._fused_by.update(dict.fromkeys(made, rule))
         if len(ops) > 1:
             self._fused[made[-1]] = tuple(kind for op in ops[::-1] for kind in self.kinds_in(op))
 
     def kinds_in(self, op: Operation) -> tuple[str, ...]:
-        """The kinds of the ops that became this one; its own where no fusion made it."""
+        """Return the kinds of the ops fused into this one; its own where no fusion made it."""
         return self._fused.get(op) or (op.name.removeprefix("pd."),)
 
     def fused_kinds(self, op: Operation) -> tuple[str, ...]:
-        """The kinds of the ops that became this one, or that are in this group; empty for none."""
+        """Return the kinds of the ops fused into this one, or in this group; () for none."""
         if isinstance(op, FusionGroup):
             inner = (each for each in op.body.block.ops if not isinstance(each, Yield))
             return tuple(kind for each in inner for kind in self.kinds_in(each))
@@ -113,7 +113,7 @@ class Origins:
         learnt: Mapping[SSAValue, Labels],
         places: Mapping[Operation | Block, int],
     ) -> Labels:
-        """The layer or block whose parameters an op reads, else that of its latest operand."""
+        """Find the layer or block whose parameters an op reads, else its latest operand's."""
         if isinstance(op, (Grad, Update)):  # these read the parameters of layers, and are of none
             return ()
         found = [learnt[value] for value in operands if value in learnt]
@@ -122,25 +122,25 @@ class Origins:
         return next(filter(None, found), ())
 
     def made_by(self, op: Operation) -> str:
-        """The pass that made an op; empty for an op of the user's program."""
+        """Return the pass that made an op; "" for an op of the user's program."""
         return self._made[op]
 
     def rebuilt_by(self, op: Operation) -> tuple[str, ...]:
-        """The passes that replaced an op by one of its kind."""
+        """Return the passes that replaced an op by one of its kind."""
         return self._rebuilt.get(op, ())
 
     def name_of(self, op: Operation) -> str:
-        """The name of the first result, or the one before it was rebuilt; empty for none."""
+        """Return the name of the first result, or its name before it was rebuilt; "" for none."""
         return self._names.get(op, "")
 
     def labels(self, op: Operation) -> Labels:
-        """The labels of the clusters around an op."""
+        """Return the labels of the clusters around an op."""
         if isinstance(op, Update):
             return (UPDATES,)
         return (INITIAL_VALUES,) if self._is_initial(op) else self._labels.get(op, ())
 
     def _is_initial(self, op: Operation) -> bool:
-        """True for an op that computes a variable of nothing, as those of a startup program do."""
+        """True for an op that computes a variable without operands, as in a startup program."""
         uses = [use for result in op.results for use in result.uses]
         return (
             bool(uses)
@@ -155,7 +155,7 @@ def _own_name(op: Operation) -> str:
 
 
 def _around(blocks: Sequence[CodeBlock]) -> Labels:
-    """The cluster around like blocks that follow each other; none for one block."""
+    """Return the cluster around like consecutive blocks; () for one block."""
     if len(blocks) < 2:
         return ()
     kind, words = blocks[0].kind, blocks[0].words
@@ -164,6 +164,6 @@ def _around(blocks: Sequence[CodeBlock]) -> Labels:
 
 
 def _state_names(module: ModuleOp) -> dict[SSAValue, str]:
-    """The names of the parameters and other state, by their values."""
+    """Map the arguments of parameters and other state to their names."""
     ports = zip(main_function(module).body.block.args, signature_of(module).arguments, strict=True)
     return {argument: port.name for argument, port in ports if port.kind != FEED}

@@ -1,7 +1,7 @@
 """The report as one self-contained HTML page: script, style, layout library and data are inside.
 
-The page needs no network. The layout is that of the Eclipse Layout Kernel (elkjs), whose licence
-stands beside its file; it and the data are compressed, and the browser inflates them.
+The page needs no network. The layout is by the Eclipse Layout Kernel (elkjs), whose license is next
+to its file; it and the data are compressed, and the browser inflates them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHORT = {
 
 
 def page(programs: Sequence[Optimization], title: str) -> str:
-    """The page of one or several programs, as HTML.
+    """Render the page of one or several programs, as HTML.
 
     ValueError for no program.
     """
@@ -44,7 +44,7 @@ def page(programs: Sequence[Optimization], title: str) -> str:
 
 
 def difference_page(found: ProgramDifference, title: str) -> str:
-    """The page of two programs and their difference; ops that are not the same have colours."""
+    """Render the page of two programs and their difference; ops that differ have colors."""
     found.mark()
     stages = (Stage("first program", found.before), Stage("second program", found.after))
     program = {
@@ -79,7 +79,7 @@ def _asset(name: str) -> str:
 
 
 def _pack(data: Any) -> str:
-    """Data as base64 of compressed JSON, which needs no escaping in a page."""
+    """Pack data as base64 of compressed JSON, which needs no escaping in a page."""
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
@@ -110,13 +110,13 @@ def _program(each: Optimization) -> dict[str, Any]:
 
 
 def _pair(stages: Sequence[Stage]) -> list[int]:
-    """The stages to see side by side: before the passes, and after those that optimise."""
+    """Choose the stages to show side by side: before the passes, and after the optimizing ones."""
     last = max(number for number, stage in enumerate(stages) if not stage.required)
     return [0, last] if last else []
 
 
 def _against(against: Against) -> Page:
-    """The differences to another program, as `graphopt diff` prints them."""
+    """Build a page of the differences to another program, as `graphopt diff` prints them."""
     as_read, after = against.as_read.page().parts, against.after_passes.page().parts
     read = f"since {against.title}, in the programs as read"
     passed = f"since {against.title}, after the passes of each"
@@ -152,7 +152,7 @@ def _node(node: GraphNode) -> dict[str, Any]:
 
 
 def _numbers(each: Optimization) -> str:
-    """The compile time part by part, and sizes and counts before and after the passes."""
+    """Render the compile time part by part, and sizes and counts before and after the passes."""
     first, last = each.stages[0].graph, each.stages[-1].graph
     tables = [_totals(each, first, last), _costliest(last), _kinds(first, last)]
     tables.append(time_table(each.report))
@@ -178,7 +178,7 @@ _MOST_COSTLY = 10
 
 
 def _kinds(first: Graph, last: Graph) -> Table:
-    """The number of ops of each kind."""
+    """Build a table of the number of ops of each kind."""
     before, after = (Counter(n.name for n in g.nodes if n.kind == OP) for g in (first, last))
     flops, traffic = Counter[str](), Counter[str]()
     for node in last.nodes:
@@ -194,7 +194,7 @@ def _kinds(first: Graph, last: Graph) -> Table:
 
 
 def _costliest(graph: Graph) -> Table:
-    """The ops with the most FLOPs, then those with the most traffic."""
+    """Build a table of the ops with the most FLOPs, then of ops with the most traffic."""
     ops = [node for node in graph.nodes if node.flops or node.traffic]
     ops.sort(key=lambda node: (-node.flops, -node.traffic))
     rows = [
@@ -212,7 +212,7 @@ def _costliest(graph: Graph) -> Table:
 
 
 def _place(graph: Graph, cluster: int) -> str:
-    """The layer or block that a node is in, without its ops; empty for none."""
+    """Return the layer or block of a node, without its ops; "" for none."""
     return graph.clusters[cluster].label.partition(":")[0] if cluster >= 0 else ""
 
 

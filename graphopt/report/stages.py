@@ -27,7 +27,7 @@ CONTEXT_LINES = 2
 
 @dataclass(frozen=True)
 class Stage:
-    """The program after a step, and what the step changed in its text."""
+    """The program after a step, and the changes of the step to its text."""
 
     name: str
     graph: Graph
@@ -39,7 +39,7 @@ class Stage:
 
 @dataclass
 class Stages(Instrumentation):
-    """Collects a stage at the start, and one after each step that changes the text.
+    """A collector of stages: one at the start, and one after each step that changes the text.
 
     Stages are large: of more than `most` steps that change the program, the last one replaces the
     one before.
@@ -72,19 +72,19 @@ class Stages(Instrumentation):
         self.origins.took(rule, ops, made)
 
     def optimization(self, title: str, report: Report) -> Optimization:
-        """The stages with the report of the passes."""
+        """Combine the stages with the report of the passes."""
         return Optimization(title, self.found, report)
 
 
 def changed_lines(before: str, after: str) -> tuple[str, ...]:
-    """The lines of a unified diff of two texts, without its head."""
+    """Compute the lines of a unified diff of two texts, without its head."""
     pair = before.split("\n"), after.split("\n")
     return tuple(unified_diff(*pair, lineterm="", n=CONTEXT_LINES))[2:]
 
 
 @dataclass(frozen=True)
 class Other:
-    """A program to compare with: its title, its module, made again at each call, its passes."""
+    """A program to compare with: its title, a function that makes its module, its passes."""
 
     title: str
     again: Callable[[], ModuleOp]
@@ -106,7 +106,7 @@ class Against:
 
 @dataclass(frozen=True)
 class Optimization:
-    """A program with its stages and the report of its passes, and what it is compared with.
+    """A program with its stages, the report of its passes, and the comparison with another one.
 
     `measured` is a step of it, whose times are at the nodes of the last of all stages.
     """
@@ -120,7 +120,7 @@ class Optimization:
     """The measured program, where it is not that of the last stage: of one replica of several."""
 
     def all_stages(self) -> Sequence[Stage]:
-        """The stages; where a step was measured, the last one is the program that it ran."""
+        """Return the stages; where a step was measured, the last one is the program that it ran."""
         return self.stages if self.as_measured is None else (*self.stages, self.as_measured)
 
 
@@ -134,9 +134,9 @@ def optimization(
     other: Other | None = None,
     measured: MeasuredStep | None = None,
 ) -> Optimization:
-    """The passes of a context on the module that `again` makes, stage by stage.
+    """Run the passes of a context on the module that `again` makes, stage by stage.
 
-    Times are those of the report that a program was `compiled` with, where there is one, and of
+    Times come from the report that a program was `compiled` with, where there is one, and from
     `parts`. With `other` the differences to that program are noted, with `measured` the time and
     memory of ops. Raises as `optimize`; no files of graphs are written.
     """
@@ -152,7 +152,7 @@ def optimization(
 
 
 def _with_measured(found: Optimization, text: str, measured: MeasuredStep) -> Optimization:
-    """The last stage with times, or one more where another program was measured."""
+    """Add the times to the last stage, or add a stage where another program was measured."""
     if measured.is_of(text):
         measured.note(found.stages[-1].graph)
         return replace(found, measured=measured.step)
@@ -162,7 +162,7 @@ def _with_measured(found: Optimization, text: str, measured: MeasuredStep) -> Op
 
 
 def _against(other: Other, found: Optimization, again: Callable[[], ModuleOp]) -> Against:
-    """The differences to another program, noted at the nodes of both."""
+    """Compare with another program, and note the differences at the nodes of both."""
     there = optimization(other.title, other.again, other.context)
     as_read = difference(there.stages[0].graph, found.stages[0].graph)
     after_passes = difference(there.stages[-1].graph, found.stages[-1].graph)

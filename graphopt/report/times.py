@@ -16,7 +16,7 @@ _MOST = 6
 
 
 def time_bar(report: Report) -> str:
-    """The parts side by side, each as wide as its share, and below the passes alone.
+    """Render the parts side by side, each as wide as its share, and below the passes alone.
 
     Each pass has its segment, and its name in the tooltip. Empty without times.
     """
@@ -40,14 +40,14 @@ def time_bar(report: Report) -> str:
 
 
 def compile_rows(report: Report) -> list[TimeRow]:
-    """The parts of the compilation, without what its report takes."""
+    """List the parts of the compilation, without the time that its report takes."""
     return [row for row in time_rows(report) if row.kind != EXPLAIN]
 
 
 def compilations(report: Report) -> list[dict[str, Any]]:
-    """The executables that runs of a program needed: for which feeds, why, and their times.
+    """List the executables that runs of a program needed: their feeds, reasons and times.
 
-    Parsing and the passes are the first one's.
+    The first one includes parsing and the passes.
     """
     found: list[dict[str, Any]] = []
     rows = compile_rows(report)
@@ -61,7 +61,7 @@ def compilations(report: Report) -> list[dict[str, Any]]:
 
 
 def _bar(label: str, groups: Sequence[tuple[str, Sequence[TimeRow]]]) -> str:
-    """Segments as wide as their shares; those of a group are of one colour in different shades."""
+    """Render segments as wide as their shares; a group has one color in different shades."""
     shown: list[str] = []
     for kind, rows in groups:
         shades = _shades(rows)
@@ -76,7 +76,7 @@ def _bar(label: str, groups: Sequence[tuple[str, Sequence[TimeRow]]]) -> str:
 
 
 def _shades(rows: Sequence[TimeRow]) -> dict[TimeRow, int]:
-    """The percentage of its colour that each segment has: neighbours differ."""
+    """Choose the percentage of its color for each segment: neighbors differ."""
     return {row: (100, 55, 78)[number % 3] for number, row in enumerate(rows)}
 
 
@@ -98,7 +98,7 @@ def _names_of_passes(named: Iterable[tuple[int, str, float]]) -> str:
 
 
 def time_table(report: Report) -> Table:
-    """A row for each part."""
+    """Build a table with a row for each part."""
     found = compile_rows(report)
     rows = [
         [row.kind, row.of, milliseconds(row.seconds)]
@@ -111,7 +111,7 @@ def time_table(report: Report) -> Table:
 
 
 def _few(rows: Sequence[TimeRow]) -> Sequence[TimeRow]:
-    """The rows of one kind; many sizes are one row."""
+    """Reduce the rows of one kind; many sizes become one row."""
     if len(rows) <= _MOST or rows[0].kind == PASSES:
         return rows
     return [TimeRow(rows[0].kind, several(len(rows), "size"), sum(row.seconds for row in rows))]

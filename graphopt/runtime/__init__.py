@@ -1,6 +1,6 @@
 """The runtime: scopes, places, strategies and executors (JAX is imported when something runs).
 
-Names are imported when they are first used: the launcher needs none of them.
+Names are imported on first use: the launcher needs none of them.
 """
 
 from __future__ import annotations

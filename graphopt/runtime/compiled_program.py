@@ -1,4 +1,4 @@
-"""CompiledProgram: a program with the optimisations of a BuildStrategy, on one device or many.
+"""CompiledProgram: a program with the optimizations of a BuildStrategy, on one device or many.
 
 Paddle page: paddle.static.CompiledProgram.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 
 class CompiledProgram(WithFacts):
-    """A snapshot of `program`, to be optimised as `build_strategy` says.
+    """A snapshot of `program`, to be optimized as `build_strategy` says.
 
-    Operators appended to the program later are not part of it. Raises TypeError for anything but
-    a Program. With `strict`, a flag that is switched on and does nothing to the program raises
-    StrictError at the first run. `passes` (names, classes or instances of ModulePass) run after the
-    fusions, after those of the `adding` blocks around; TypeError or ValueError for no pass.
+    Operators appended to the program later are not part of it. Raises TypeError unless it is a
+    Program. With `strict`, an enabled flag that does nothing to the program raises StrictError at
+    the first run. `passes` (names, classes or instances of ModulePass) run after the fusions, and
+    after the passes of enclosing `adding` blocks; TypeError or ValueError for no pass.
     """
 
     def __init__(
@@ -85,18 +85,19 @@ class CompiledProgram(WithFacts):
         *,
         sample_weighted: bool = False,
     ) -> CompiledProgram:
-        """Run on several devices: feeds are split by rows, gradients averaged; returns self.
+        """Run on several devices: feeds are split by rows, gradients averaged; return self.
 
-        `loss_name` is needed when the program has a backward part. `places` is a list of places,
-        by default those of CPU_NUM or the visible GPUs. `build_strategy` replaces the
-        constructor's. All replicas share one value of each parameter, so `share_vars_from` only
-        checks that it names a data-parallel program.
+        `loss_name` is required when the program has a backward part. `places` is a list of places,
+        by default CPU_NUM places or the visible GPUs. `build_strategy` replaces the constructor's.
+        All replicas share one value of each parameter, so `share_vars_from` only checks that it
+        names a data-parallel program.
 
         Where the rows do not divide evenly, Paddle averages the devices' gradients whatever their
-        number of rows, and so does this. With `sample_weighted` each device counts by its rows,
-        which for a loss that is a mean over rows gives the gradient of the whole batch's mean.
+        number of rows, and so does this. With `sample_weighted` each device is weighted by its
+        rows, which for a loss that is a mean over rows gives the gradient of the whole batch's
+        mean.
 
-        Raises AssertionError when called twice or without a needed loss name, TypeError or
+        Raises AssertionError when called twice or without a required loss name, TypeError or
         ValueError for a loss name that is no variable, ValueError for no places.
         """
         assert self._parallel is None, "Already compiled with parallel, cannot be recompiled."
@@ -128,11 +129,11 @@ class CompiledProgram(WithFacts):
         return self._runner.stats if self._runner is not None else {}
 
     def explain(self, flag: str = "") -> str:
-        """The report of the optimizer: rewrites, refusals with reasons, near misses.
+        """Report on the optimizer: rewrites, refusals with reasons, near misses.
 
         Covers the programs compiled so far; before the first run there is no report, but
         `graphopt.explain` needs no run. It ends with the form in which each size runs, and the
-        measurement that decided it. With `flag` only what that flag or pass did.
+        measurement that decided it. With `flag`, report only on that flag or pass.
         """
         found = self.explanations()
         if not found:
@@ -145,9 +146,9 @@ class CompiledProgram(WithFacts):
         return "\n\n".join(parts)
 
     def text(self, form: str = "pd") -> str:
-        """The text of all that was compiled so far: the optimised module (`pd`), the input of XLA
-        (`stablehlo`) or its output (`hlo`).
+        """Return the text of all compiled programs in a form.
 
+        The forms are the optimized module (`pd`), XLA's input (`stablehlo`) or its output (`hlo`).
         ValueError for another form.
         """
         made = self._runner.executables() if self._runner is not None else []
@@ -171,16 +172,16 @@ class CompiledProgram(WithFacts):
         fetch_list: Any = None,
         steps: int = 5,
     ) -> None:
-        """Write a page with the graph before and after each pass, and the report of the passes.
+        """Write a page with the graph before and after each pass, and the passes' report.
 
-        Of the programs compiled so far. A path that ends in `.json` gets the data for Model
-        Explorer. With `against`, another program, the page has the differences to that one as well:
-        its fetches are those of the same names, or else its outputs. With `feed` some steps are
-        measured as by `profile`, and the page has the time and memory of each op; `fetch_list` is
-        by default that of the run with the same feeds.
+        It covers the programs compiled so far. A path that ends in `.json` gets the data for Model
+        Explorer. With `against`, another program, the page has the differences from it as well: it
+        fetches the variables of the same names, or else its outputs. With `feed` some steps are
+        measured as by `profile`, and the page has the time and memory of each op; `fetch_list`
+        defaults to the fetches of the run with the same feeds.
 
-        RuntimeError before the first run, TypeError when `against` is no program, OSError when the
-        path cannot be written, and for `feed` as `profile`.
+        Raises RuntimeError before the first run, TypeError when `against` is no program, OSError
+        when the path cannot be written, and for `feed` the errors of `profile`.
         """
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
@@ -214,15 +215,15 @@ class CompiledProgram(WithFacts):
         write_report(path, programs, title)
 
     def profile(self, feed: Feed, fetch_list: Any = None, steps: int = 5) -> Profile:
-        """The time of a step by op and by line of the script, on one device.
+        """Measure the time of a step by op and by source line, on one device.
 
         The program is compiled once more, and some steps of it run under JAX's profiler, on copies
-        of the values in its scope: the startup program has run. `fetch_list` are the variables that
-        a run fetches, by default the losses and the values without readers.
+        of the values in its scope, so the startup program must have run. `fetch_list` are the
+        variables that a run fetches, by default the losses and the values without readers.
 
-        Raises as `Executor.run` for the feed, FetchError for an unknown fetch, RuntimeError while
-        JAX's profiler is in use, and UnsupportedError for a program that XLA cannot compile as a
-        whole or where the profiler of the device does not name instructions.
+        Raises the errors of `Executor.run` for the feed, FetchError for an unknown fetch,
+        RuntimeError while JAX's profiler is in use, and UnsupportedError for a program that XLA
+        cannot compile as a whole or where the profiler of the device does not name instructions.
         """
         from graphopt.ir.translate.interface import output_names
 
@@ -232,9 +233,9 @@ class CompiledProgram(WithFacts):
     def _profile_compilation(
         self, feed: Feed, fetch_list: Any, steps: int
     ) -> tuple[Compilation, Profile]:
-        """The compilation that is profiled, and its profile.
+        """Build the compilation to profile, and profile it.
 
-        Without `fetch_list` it fetches what the latest run with the same feeds did.
+        `fetch_list` defaults to the fetches of the latest run with the same feeds.
         """
         from graphopt.ir.translate.interface import output_names
         from graphopt.runtime.feeds.feed import single_feed
@@ -259,19 +260,19 @@ class CompiledProgram(WithFacts):
         return compilation, profile_compilation(compilation, values_in(scope, state), feeds, steps)
 
     def _facts(self) -> Mapping[str, str]:
-        """The program, its strategy and places, and what was compiled and run."""
+        """Summarize the program, its strategy and places, and the compilations and runs."""
         found = {**self._program.facts(), "build_strategy": repr(self._strategy)}
         if self._parallel is not None and self._bound is not None:
             found["places"] = str(len(self._parallel.places(self._bound[1])))
         return {**found, **counters(self.stats)}
 
     def _page(self) -> Page:
-        """Its facts, and for each set of feeds and fetches that was compiled the report."""
+        """Build a page of the facts, and a report for each compiled set of feeds and fetches."""
         reports = [part for item in self.explanations() for part in item.page().parts]
         return Page([*super()._page().parts, *reports])
 
     def _forms(self) -> list[str]:
-        """A line for each form in which sizes of feeds run, with the reason."""
+        """Describe the forms in which sizes of feeds run, a line for each with the reason."""
         tiers = self._runner.stats.get("tiers", {}) if self._runner is not None else {}
         found = [(form.partition(": "), count) for form, count in sorted(tiers.items())]
         return [
@@ -280,13 +281,13 @@ class CompiledProgram(WithFacts):
         ]
 
     def _mappers(self) -> list[str]:
-        """A line for each mapper that makes replicas of what was compiled."""
+        """Describe the mappers of the compiled programs, a line for each."""
         made = self._runner.executables() if self._runner is not None else []
         found = [executable.replicated for executable in made]
         return list(dict.fromkeys(f"mapper: {r.name}, as {r.why}" for r in found))
 
     def explanations(self) -> list[Explanation]:
-        """The same as objects, one for each set of feeds and fetches that was compiled."""
+        """Build the explanations as objects, one for each compiled set of feeds and fetches."""
         from graphopt.runtime.explain import Explanation
 
         return [Explanation(item.explain()) for item in self._compiled_programs()]
@@ -312,7 +313,7 @@ class CompiledProgram(WithFacts):
         return_merged: bool,
         updates: tuple[Operator, ...] | None,
     ) -> Results:
-        """Called by `Executor.run`; with `updates` only what the fetches and these need is run."""
+        """Run a step for `Executor.run`; with `updates` prune to them and the fetches."""
         self._bind(scope, executor.place)
         if self._strict:
             self._check_strict(names)
@@ -333,9 +334,9 @@ class CompiledProgram(WithFacts):
         return as_results(merged, return_numpy=return_numpy)
 
     def _runner_alone(self, executor: Executor, scope: Scope) -> Runner | None:
-        """The runner of steps on one device that need no check before them; None if there is none.
+        """Find the runner of steps on one device that need no checks; None without one.
 
-        The first run binds the program to a scope and a place, and has the checks.
+        The first run binds the program to a scope and a place, and makes the checks.
         """
         if self._bound is None or self._parallel is not None or self._wants_seed:
             return None
@@ -343,7 +344,7 @@ class CompiledProgram(WithFacts):
         return self._runner if bound_scope is scope and place is executor.place else None
 
     def _own(self, op: Operator) -> Operator:
-        """The operator of the snapshot that an operator of the program became."""
+        """Map an operator of the program to its copy in the snapshot."""
         made_from, own = self._source.global_block().ops, self._program.global_block().ops
         for other, found in zip(made_from, own, strict=False):
             if other is op and found.outputs == op.outputs:
@@ -354,7 +355,7 @@ class CompiledProgram(WithFacts):
         )
 
     def _new_runner(self, executor: Executor) -> Runner:
-        """ValueError for places that an executor on this one cannot use, or another program has."""
+        """Make the runner; ValueError if its places do not fit the executor or a shared program."""
         if self._parallel is None:
             return executor.new_runner(self._strategy)
         places = self._parallel.places(executor.place)
@@ -363,7 +364,7 @@ class CompiledProgram(WithFacts):
         return Runner(places, self._strategy, self._parallel)
 
     def _check_shares(self, count: int) -> None:
-        """ValueError unless this program has run, data-parallel on so many places."""
+        """Raise ValueError unless this program has run, data-parallel on so many places."""
         if self._parallel is None:
             raise ValueError(
                 "The shared Program is not data parallel, cannot share variables from it."
@@ -381,11 +382,11 @@ class CompiledProgram(WithFacts):
             )
 
     def _count(self, place: Place) -> int:
-        """The number of devices of a run, which each take a feed."""
+        """Count the devices of a run, which each take a feed."""
         return 1 if self._parallel is None else len(self._parallel.places(place))
 
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
-        """The compilation for these feeds and fetches; before the first run, on a likely place."""
+        """Build the compilation for these feeds and fetches; before a run, on a likely place."""
         place = self._bound[1] if self._bound is not None else likely_place()
         strategy = self._strategy.with_passes(self._added)
         if self._parallel is None:
@@ -394,7 +395,7 @@ class CompiledProgram(WithFacts):
         return self._parallel.compilation(self._program, feeds, fetches, strategy, places)
 
     def _check_strict(self, names: tuple[str, ...]) -> None:
-        """StrictError, before anything is compiled or changed, for a flag that does nothing."""
+        """Raise StrictError for a flag that does nothing, before anything is compiled."""
         from graphopt.runtime.explain import explain
 
         explain(self, fetch_list=list(names), strict=True)

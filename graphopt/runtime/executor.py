@@ -58,10 +58,10 @@ class ProgramWithRunner(Protocol):
 class Executor(WithFacts):
     """Runs a Program or a CompiledProgram.
 
-    `place` is where plain programs run; the best device that JAX has when it is not given.
-    `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel
-    programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`, and
-    trainings whose feeds have had several sizes by `automatic()`; see docs/how-to/many-sizes.md.
+    `place` runs plain programs; by default it is the best device that JAX has. `buckets` (see
+    `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel programs run
+    unpadded. By default, programs with feeds of sequences use `sequences()`, and trainings whose
+    feeds have had several sizes use `automatic()`; see docs/how-to/many-sizes.md.
     """
 
     compiled_for_trainers: ClassVar[Callable[[Program, Place], ProgramWithRunner]]
@@ -78,11 +78,11 @@ class Executor(WithFacts):
         self._joined: dict[tuple[int, int], ProgramWithRunner] = {}
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> BucketedRunner:
-        """A runner of programs on this place, by the buckets if there are any."""
+        """Make a runner of programs on this place, with the buckets if there are any."""
         return BucketedRunner((self.place,), self.buckets, strategy)
 
     def close(self) -> None:
-        """Release what the executor holds; it cannot run anything afterwards."""
+        """Release the compiled programs; the executor cannot run anything afterwards."""
         self._closed = True
         self._runner = self.new_runner()
 
@@ -90,13 +90,12 @@ class Executor(WithFacts):
     def stats(self) -> Stats:
         """The numbers of plain programs and shapes compiled here, and of steps run.
 
-        With buckets also how many `rows` were fed and how many rows of `padding` were added, and
-        under `exact` why programs ran without.
-        `op_by_op` counts the shapes of programs whose sizes depend on data (see
-        docs/explanation/sizes-from-data.md). `tiers` counts the forms in which they run, each with
-        the reason or since when it runs (see FLAGS_graphopt_tier). `reasons` says how often
-        something was compiled for a new program, for other fetches or feeds of one, and for
-        another shape of its feeds; `other_fetches` says which fetches no step had.
+        With buckets also the number of `rows` fed and of `padding` rows added, and under `exact`
+        the reasons why programs ran without padding. `op_by_op` counts the shapes of programs whose
+        sizes depend on data (see docs/explanation/sizes-from-data.md). `tiers` counts the forms in
+        which they run, each with its reason or its start (see FLAGS_graphopt_tier). `reasons`
+        counts the compilations for a new program, for other fetches or feeds of one, and for
+        another shape of its feeds; `other_fetches` lists fetches that no step had.
         """
         return self._runner.stats
 
@@ -186,9 +185,9 @@ class Executor(WithFacts):
         """Run a step of a program for each batch of a data set.
 
         After each `print_period`-th batch the values of `fetch_list` are printed under the names in
-        `fetch_info`. `fetch_handler` (`paddle.fluid.executor.FetchHandler`) gets values once in a
-        while. `debug` has no effect, nor has `thread`: the batches are trained in order, where
-        Paddle's threads train side by side. Raises RuntimeError without a data set, AssertionError
+        `fetch_info`. `fetch_handler` (`paddle.fluid.executor.FetchHandler`) gets values at
+        intervals. `debug` has no effect, nor has `thread`: the batches are trained in order, where
+        Paddle's threads train in parallel. Raises RuntimeError without a data set, AssertionError
         for lists of different lengths, FeedError for data that do not fit.
         """
 
@@ -201,7 +200,7 @@ class Executor(WithFacts):
         )
 
     def _over_trainers(self, program: Program) -> Program | ProgramWithRunner:
-        """The program over all trainers of the job, one place each; itself without a job."""
+        """Map the program to all trainers of the job, one place each; return it without a job."""
         world = world_of_environment()
         if world is None or world.trainers == 1:
             return program
@@ -212,7 +211,7 @@ class Executor(WithFacts):
         return self._joined[key]
 
     def _facts(self) -> Mapping[str, str]:
-        """The place, and the numbers of what was compiled and run."""
+        """Summarize the place, and the numbers of compilations and runs."""
         found = {"place": repr(self.place), **counters(self.stats)}
         if self.buckets is not None:
             found["buckets"] = repr(self.buckets)
@@ -235,10 +234,10 @@ class Executor(WithFacts):
         fetch_list: FetchList = None,
         optimize_ops: Sequence[Operator] | None = None,
     ) -> Program:
-        """A copy of a program without the operators that no fetch and no update needs.
+        """Copy a program without the operators that no fetch and no update needs.
 
-        `feed` has the names that are fed, and is not computed; `optimize_ops` are the updates to
-        keep, all of them without any.
+        `feed` has the names of feeds, which are not computed; `optimize_ops` are the updates to
+        keep, by default all.
         """
         from graphopt.ir.translate.prune import prune
 
@@ -251,7 +250,7 @@ class Executor(WithFacts):
         names: tuple[str, ...],
         options: tuple[Scope, bool, bool, tuple[Operator, ...] | None],
     ) -> Results:
-        """A run of which the time is noted, or the arrays that it fetches."""
+        """Run a program; note its time, and the tensor arrays among its fetches."""
 
         def step(names: tuple[str, ...]) -> Results:
             return self._run_source(source, feed, names, *options)
@@ -276,7 +275,7 @@ class Executor(WithFacts):
         return_merged: bool,
         updates: tuple[Operator, ...] | None,
     ) -> Results:
-        """A run of a program; with `updates` of what the fetches and these need only."""
+        """Run a program; with `updates`, prune to the operators for them and the fetches."""
         if not isinstance(source, Program):
             return source._run(self, feed, names, scope, return_numpy, return_merged, updates)
         if not names and not source.global_block().ops:
@@ -293,7 +292,7 @@ class Executor(WithFacts):
 
 
 def _program_of(source: ProgramWithRunner) -> Program:
-    """The program that another kind of program runs; TypeError for anything else."""
+    """Return the program that a CompiledProgram or similar runs; TypeError for others."""
     if not hasattr(source, "_run"):
         raise TypeError(
             f"Executor requires Program as its Parameter. But you passed in {type(source)}; "

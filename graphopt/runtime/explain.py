@@ -1,6 +1,6 @@
-"""`graphopt.explain`: what a BuildStrategy does to a program, without running it.
+"""`graphopt.explain`: the effect of a BuildStrategy on a program, without running it.
 
-Nothing here compiles: the program is parsed and optimised, and the report is kept.
+Nothing here compiles: the program is parsed and optimized, and the report is kept.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ if TYPE_CHECKING:
 
 
 class Snapshot(Protocol):
-    """A program with its strategy, as a CompiledProgram has them."""
+    """A program with its strategy, such as a CompiledProgram."""
 
     _program: Program
     _strategy: BuildStrategy
     _added: tuple[ModulePass, ...]
 
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
-        """The compilation of a run with these feeds and fetches."""
+        """Build the compilation of a run with these feeds and fetches."""
         ...
 
 
@@ -72,26 +72,26 @@ class Explanation(Shown):
         self.report = report
 
     def page(self) -> Page:
-        """The report on one screen."""
+        """Build the report on one screen."""
         return as_page(self.report)
 
     def text(self, flag: str = "") -> str:
-        """The report on one screen; op by op for one flag or pass, and for all of them ("all").
+        """Format the report on one screen; op by op for a flag or pass, or for "all" of them.
 
-        ValueError for a name that is neither.
+        Raise ValueError for a name that is neither.
         """
         return as_text(self.report, flag)
 
     def table(self) -> list[PassRow]:
-        """A row for each pass that ran: candidates, those that fired, and what that gained."""
+        """List the passes that ran, a row for each: candidates, rewrites, and the gain."""
         return pass_rows(self.report)
 
     def refusals(self) -> list[RefusalRow]:
-        """A row for each kind of reason for which a pass declined."""
+        """List the kinds of reasons for which a pass declined, a row for each."""
         return refusal_rows(self.report)
 
     def blocks(self) -> list[BlockRow]:
-        """A row for the layers and repeated blocks of the same ops and fusions."""
+        """List layers and repeated blocks; blocks with the same ops and fusions share a row."""
         return block_rows(self.report)
 
     @property
@@ -100,33 +100,33 @@ class Explanation(Shown):
         return {result.flag: result for result in flag_results(self.report)}
 
     def applied(self, pass_name: str) -> int:
-        """The number of times a pass changed something."""
+        """Count the rewrites of a pass."""
         return applied_counts(self.report).get(pass_name, 0)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data, of the schema in docs/reference/explain-json.md."""
+        """Convert the report to plain data; docs/reference/explain-json.md has the schema."""
         return as_json(self.report)
 
     def check_strict(self) -> None:
-        """StrictError when a flag that the strategy switches on did nothing."""
+        """Raise StrictError when a flag that the strategy enables did nothing."""
         silent = silent_flags(self.report)
         if silent:
             lines = [f"  {result.flag}: {result.status} ({result.text})" for result in silent]
             raise StrictError("strict: these flags did nothing\n" + "\n".join(lines))
 
     def write_lock(self, path: str | Path) -> None:
-        """Write how often each pass changes something, for `check_lock` to compare with.
+        """Write the number of rewrites of each pass, for `check_lock` to compare.
 
-        OSError when it cannot be written; the file is as it was then.
+        Raise OSError when the file cannot be written; it is unchanged then.
         """
         text = json.dumps({"schema": 1, "applied": applied_counts(self.report)}, indent=2)
         write_files({Path(path): [f"{text}\n".encode()]})
 
     def check_lock(self, path: str | Path) -> None:
-        """LockError, naming the passes, when one changes more or less than the file says.
+        """Raise LockError, naming the passes, if the numbers of rewrites differ from the file.
 
-        ValueError for a file that is no lock file, FileNotFoundError for none: `write_lock` makes
-        it.
+        Raise ValueError for a file that is no lock file, FileNotFoundError for none: `write_lock`
+        makes it.
         """
         locked, found = read_lock(Path(path)), applied_counts(self.report)
         lines = [
@@ -139,7 +139,7 @@ class Explanation(Shown):
 
 
 def read_lock(path: Path) -> Mapping[str, int]:
-    """The counts of a lock file; ValueError when it is none."""
+    """Read the counts of a lock file; ValueError for another file."""
     try:
         data = json.loads(path.read_text("utf-8"))
         applied = data["applied"] if data["schema"] == 1 else None
@@ -159,7 +159,7 @@ def explain(
     strict: bool = False,
     validator: Validator | None = None,
 ) -> Explanation:
-    """As `graphopt.explain`, with the validator of rewrites if there is to be one."""
+    """Explain a program as `graphopt.explain` does; a `validator` compares each rewrite."""
     source = _source_of(program)
     feeds, names = names_of_step(source)
     if fetch_list is not None:
@@ -179,10 +179,10 @@ def explain(
 
 
 def other_for(against: Program | Snapshot, like: Compilation, title: str = "the other") -> Other:
-    """A program as it would be compiled where another one runs; a CompiledProgram by its strategy.
+    """Build a program as it would be compiled in place of `like`, for comparison.
 
-    It fetches what the other one fetches and it has too, or else its own. TypeError for anything
-    but a Program or CompiledProgram.
+    Its fetches are the fetches of `like` that it has too, or else its own; a CompiledProgram keeps
+    its own strategy. Raise TypeError unless it is a Program or CompiledProgram.
     """
     from graphopt.report.stages import Other
 
@@ -197,7 +197,7 @@ def other_for(against: Program | Snapshot, like: Compilation, title: str = "the 
 
 
 def _source_of(program: object) -> Program:
-    """The Program itself, or that of a CompiledProgram; TypeError for anything else."""
+    """Return the Program itself, or a CompiledProgram's; TypeError for others."""
     source = program if isinstance(program, Program) else getattr(program, "_program", None)
     if not isinstance(source, Program):
         raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
@@ -205,15 +205,15 @@ def _source_of(program: object) -> Program:
 
 
 def names_of_step(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The feeds and fetches of a program: its columns, or else its data variables and outputs."""
+    """List the feeds and fetches of a program: its columns, or its data variables and outputs."""
     feeds = column_names(program, "feed") or data_names(program)
     return tuple(feeds), tuple(column_names(program, "fetch") or output_names(program))
 
 
 def cache_notes(compilation: Compilation) -> list[str]:
-    """The caches that steps keep in buffers, or the reason why not, in words.
+    """Describe the caches that steps keep in buffers, or the reason why they do not.
 
-    What is joined to them in a step is taken to have one row, as is every other open size.
+    Appended tensors are assumed to have one row, and so is every other open size.
     """
     from graphopt.passes.padding.growing import NoCache
     from graphopt.passes.padding.positions import growing_axes
@@ -258,9 +258,9 @@ def cache_notes(compilation: Compilation) -> list[str]:
 def explained_strategy(
     program: Program | Snapshot, build_strategy: BuildStrategy | None, passes: Sequence[GivenPass]
 ) -> BuildStrategy:
-    """The strategy to explain, with the added passes: of the program, else of the blocks around.
+    """Choose the strategy to explain, with passes added by the program or enclosing blocks.
 
-    Raises as `as_passes`.
+    Raise the errors of `as_passes`.
     """
     if isinstance(program, Program):
         return (build_strategy or BuildStrategy()).with_passes(of_block() + as_passes(passes))

@@ -1,4 +1,4 @@
-"""A profile as the data of a report."""
+"""The conversion of a profile to the data of a report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from graphopt.runtime.profiling.profile import Profile, peak_words
 
 
 def measured_step(profile: Profile) -> MeasuredStep:
-    """The time and memory of a step and of its ops, by their numbers.
+    """Convert a profile to the time and memory of a step and of its ops, by op number.
 
-    An op that took no time, and has bytes at the peak, is among them.
+    It includes ops that took no time, but have bytes at the peak.
     """
     held = {each.number: each.bytes for each in profile.memory.held}
     ops = {number: OpMeasured(0.0, 0.0, 0, count) for number, count in held.items()}

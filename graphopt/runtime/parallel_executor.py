@@ -20,8 +20,8 @@ from graphopt.runtime.state.scope import Scope, global_scope
 class ParallelExecutor:
     """Runs a program data-parallel on all CPU devices (CPU_NUM) or all visible GPUs.
 
-    Raises TypeError when `share_vars_from` is not a ParallelExecutor, and what
-    `CompiledProgram.with_data_parallel` raises.
+    Raises TypeError when `share_vars_from` is not a ParallelExecutor, and the errors of
+    `CompiledProgram.with_data_parallel`.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class ParallelExecutor:
         feed_dict: Feed = None,
         return_numpy: bool = True,
     ) -> Results:
-        """One step; fetches of all devices joined on axis 0. `feed_dict` is the older `feed`."""
+        """Run one step; join fetches of all devices on axis 0. `feed_dict` is the older `feed`."""
         return self._executor.run(
             self._program,
             feed=feed_dict if feed is None else feed,

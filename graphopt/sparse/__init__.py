@@ -1,4 +1,4 @@
-"""Sparse tensors (paddle.sparse), which are refused: each name says what to write instead."""
+"""Sparse tensors (paddle.sparse), which are refused: the error for each name has a replacement."""
 
 from graphopt.frontend import lazy as _lazy
 from graphopt.sparse import nn as nn

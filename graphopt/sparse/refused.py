@@ -1,8 +1,7 @@
-"""Names of paddle.sparse, all of which are refused: the reason, and what to write instead.
+"""Names of paddle.sparse, all of which are refused: the reason, and a replacement.
 
-XLA computes with dense tensors only. Paddle's own static graphs have sparse tensors of the form
-COO with functions of their elements, and neither derivatives, nor products with matrices, nor
-convolutions of them (3.3.1).
+XLA computes with dense tensors only. Paddle's own static graphs have sparse tensors of the form COO
+with elementwise functions, but no derivatives, matrix products or convolutions of them (3.3.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Layers of programs that predict the rate of clicks (paddle.static, paddle.static.nn)."""
+"""Layers for the prediction of click rates (paddle.static, paddle.static.nn)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from graphopt.tensor.math import abs, add, multiply, square, subtract, sum
 
 
 def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True) -> Variable:
-    """Embeddings whose first two columns count shows and clicks, with logarithms of these.
+    """Take logarithms of the show and click counts in an embedding's first two columns.
 
     The columns of `input` [n, d] become log(shows + 1) and log(clicks + 1) - log(shows + 1), or
-    are left out without `use_cvm`. Their gradient is the row of `cvm` [n, 2], the shows and clicks
-    of the batch; of sequences each row gets that of its sequence. ProgramError for other shapes.
+    are removed without `use_cvm`. Their gradient is the row of `cvm` [n, 2], the shows and clicks
+    of the batch; each row of a sequence gets its sequence's. Raises ProgramError for other shapes.
     Paddle page: paddle.static.nn.continuous_value_model.
     """
     function = "continuous_value_model"
@@ -40,13 +40,13 @@ def continuous_value_model(input: Variable, cvm: Variable, use_cvm: bool = True)
 def ctr_metric_bundle(
     input: Variable, label: Variable, ins_tag_weight: Variable | None = None
 ) -> tuple[Variable, ...]:
-    """Sums over all batches so far, from which metrics of predicted clicks are computed.
+    """Accumulate sums over all batches, from which metrics of predicted clicks are computed.
 
     `input` [n, 1] has probabilities, `label` of the same shape 0 and 1. The sums, each float32
-    [1] and persistable, are those of squared errors, of absolute errors, of the probabilities, of
-    their sigmoids, of the labels, and the number of rows. The first element of `ins_tag_weight`
-    multiplies the sigmoids and the number: 0 for a batch without data. ProgramError for other
-    shapes. Paddle page: paddle.static.ctr_metric_bundle.
+    [1] and persistable, are of the squared errors, absolute errors, probabilities, their
+    sigmoids and labels, and the number of rows. The first element of `ins_tag_weight` multiplies
+    the sigmoids and the number: 0 for a batch without data. Raises ProgramError for other shapes.
+    Paddle page: paddle.static.ctr_metric_bundle.
     """
     function = "ctr_metric_bundle"
     found: Any = arguments.variable(input, "input", function)

@@ -1,4 +1,4 @@
-"""Showing and checking values while a program runs (paddle.static.Print, Assert)."""
+"""Printing and checking values while a program runs (paddle.static.Print, Assert)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def Assert(
     summarize: int = 20,
     name: str | None = None,
 ) -> Operator:
-    """Stop the run with CheckError (ValueError) unless `cond` holds; the operator.
+    """Stop the run with CheckError (ValueError) unless `cond` holds; return the operator.
 
     The error shows up to `summarize` elements (-1: all) of each tensor in `data`; a failed step
     stores nothing (paddle.static.nn.control_flow.Assert). Raises TypeError when `cond` is not a

@@ -1,4 +1,4 @@
-"""Gradients of several batches added up before an optimizer updates with them."""
+"""Accumulation of the gradients of several batches before an optimizer updates with them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from graphopt.tensor.creation import create_global_var
 
 
 class GradientMergeOptimizer(WrappingOptimizer):
-    """An optimizer that updates in every k-th step, with the sum of k gradients or their mean.
+    """An optimizer that updates in every k-th step, with the sum or the mean of k gradients.
 
-    The sums are state, `<parameter>@GRAD@GradientMerge`; a branch of the program updates and makes
-    them zeros. Devices of a data-parallel program average the gradients of each step, as without
+    The sums are state, `<parameter>@GRAD@GradientMerge`; a branch of the program updates and resets
+    them to zeros. Devices of a data-parallel program average the gradients of each step, as without
     merging. Raises AssertionError unless `k_steps` is a positive integer, and for the sparse
     gradient of an embedding. Paddle page: paddle.incubate.optimizer.GradientMergeOptimizer.
     """
@@ -56,7 +56,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass of the inner optimizer; the pairs of gradients of one step.
+        """Append the inner optimizer's backward pass; return the gradient pairs of one step.
 
         Raises AssertionError for a `parameter_list` or `no_grad_set`, as Paddle does.
         """
@@ -65,7 +65,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
         return super().backward(loss, startup_program)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
-        """Append the sums, and the branch that updates; the operators that update."""
+        """Append the sums, and the branch that updates; return the update operators."""
         for _, gradient in params_grads:
             assert gradient.kind != VarKind.SELECTED_ROWS, (
                 "SELECTED_ROWS is not supported in GradientMergeOptimizer: make the embedding of "
@@ -86,9 +86,9 @@ class GradientMergeOptimizer(WrappingOptimizer):
         return made
 
     def _count_steps(self, block: Block) -> Variable:
-        """Append the operators that count steps modulo k; True in the steps that update.
+        """Append a counter of steps modulo k; return a flag, True in the steps that update.
 
-        A second optimizer in the program counts its own.
+        A second optimizer in the program has its own counter.
         """
         k, zero, step = (
             create_global_var([1], value, "int32", persistable=True, name=_own(block, name))
@@ -101,7 +101,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
         return due
 
     def _update(self, sums: Pairs) -> list[Operator]:
-        """The updates, in the branch."""
+        """Append the updates to the branch, and the reset of the sums."""
         block = default_main_program().current_block()
         if self.avg:
             for _, total in sums:
@@ -114,7 +114,7 @@ class GradientMergeOptimizer(WrappingOptimizer):
 
 
 def _own(block: Block, name: str) -> str:
-    """Paddle's name for a variable of the count, or a new one where that is taken."""
+    """Return Paddle's name for a variable of the counter, or a new one if that is taken."""
     name = f"gradient_merge_{name}"
     while block.has_var(name):
         name = unique_name.generate(name)

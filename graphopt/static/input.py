@@ -77,22 +77,22 @@ class InputSpec:
 
     @classmethod
     def from_tensor(cls, tensor: Variable, name: str | None = None) -> InputSpec:
-        """The specification that a Variable has."""
+        """Create the specification of a Variable."""
         arguments.variable(tensor, "tensor", "InputSpec.from_tensor")
         return cls(tensor.shape, tensor.dtype, name or tensor.name)
 
     @classmethod
     def from_numpy(cls, ndarray: Any, name: str | None = None) -> InputSpec:
-        """The specification that an array has."""
+        """Create the specification of an array."""
         return cls(ndarray.shape, as_dtype(ndarray.dtype), name)
 
     def batch(self, batch_size: int) -> InputSpec:
-        """Put a batch dimension before the others; returns itself."""
+        """Insert a batch dimension before the others; return `self`."""
         self.shape = (arguments.integer(batch_size, "batch_size", "InputSpec.batch"), *self.shape)
         return self
 
     def unbatch(self) -> InputSpec:
-        """Drop the first dimension; returns itself. ValueError when there is none."""
+        """Drop the first dimension; return `self`. Raises ValueError if there is none."""
         if not self.shape:
             raise ValueError("InputSpec.unbatch(): the shape is empty")
         self.shape = self.shape[1:]

@@ -1,6 +1,6 @@
-"""Inference models: saving, loading, and the bytes in between.
+"""Inference models: saving, loading, and serialized programs and parameters.
 
-Files are those of Paddle 2.6. Paddle pages: paddle.static.save_inference_model,
+Files have the format of Paddle 2.6. Paddle pages: paddle.static.save_inference_model,
 load_inference_model, normalize_program, serialize_program, serialize_persistables,
 deserialize_program, deserialize_persistables, save_to_file, load_from_file.
 """
@@ -37,10 +37,10 @@ _NO_VARIABLES = "no variable in your model, please ensure there are any variable
 
 
 def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> Program:
-    """The part of a program that computes `fetch_vars` from `feed_vars`, ready to be saved.
+    """Extract the part of a program that computes `fetch_vars` from `feed_vars`, ready to save.
 
-    It is a copy in test mode that has feed and fetch operators; outputs that are not boolean go
-    through a `scale` by 1, as Paddle's models have it. `skip_prune_program` keeps every operator.
+    The result is a copy in test mode with feed and fetch operators; outputs that are not boolean go
+    through a `scale` by 1, as in Paddle's models. `skip_prune_program` keeps every operator.
     Raises TypeError for arguments of another kind, ValueError for a feed that the fetches do not
     depend on, UnsupportedError for a fetch that needs a derivative.
     """
@@ -70,7 +70,7 @@ def _as_list(given: Any) -> list[Any]:
 
 
 def _copy_output(program: Program, index: int, name: str) -> str:
-    """The name of an output times 1, which no other variable of the program has."""
+    """Append a scale by 1 of an output; return its unique name. A bool output is not scaled."""
     block = program.global_block()
     source = block.find_var(name)
     if source is None:
@@ -92,9 +92,9 @@ def _check_vars(name: str, variables: Any) -> None:
 
 
 def given_program(program: Any) -> Program:
-    """The default main program for None, and the program of a CompiledProgram, with a warning.
+    """Return the default main program for None; unwrap a CompiledProgram, with a warning.
 
-    Raises TypeError for anything else but a Program.
+    Raises TypeError for other values than Programs.
     """
     if program is None:
         return default_main_program()
@@ -115,9 +115,9 @@ _get_valid_program = given_program
 
 
 def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
-    """The bytes of the `.pdmodel` file that computes `fetch_vars` from `feed_vars`.
+    """Serialize the `.pdmodel` file that computes `fetch_vars` from `feed_vars`.
 
-    `program` is the default main program unless given. Raises as `normalize_program`, ValueError
+    `program` is by default the default main program. Raises as `normalize_program`, but ValueError
     where that raises TypeError.
     """
     _check_vars("feed_vars", feed_vars)
@@ -129,9 +129,9 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
 def serialize_persistables(
     feed_vars: Any, fetch_vars: Any, executor: Any, **kwargs: Any
 ) -> bytes | None:
-    """The bytes of the `.pdiparams` file that belongs to `serialize_program`'s.
+    """Serialize the `.pdiparams` file that belongs to `serialize_program`'s.
 
-    None, and a warning, when the program has no parameters. Raises ScopeError for a parameter
+    Returns None, and warns, when the program has no parameters. Raises ScopeError for a parameter
     without a value.
     """
     _check_vars("feed_vars", feed_vars)
@@ -142,12 +142,12 @@ def serialize_persistables(
 
 
 def _serialize_program(program: Program) -> bytes:
-    """The bytes of a `.pdmodel` file of a whole program."""
+    """Serialize a whole program as a `.pdmodel` file."""
     return write_program(complete(program))
 
 
 def _serialize_persistables(program: Program, executor: Any) -> bytes | None:
-    """The bytes of the `.pdiparams` file of a whole program; None, and a warning, for no values."""
+    """Serialize a whole program's `.pdiparams` file; warn and return None if it has no values."""
     variables = stored_variables(program)
     if not variables:
         warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=caller_level())
@@ -156,7 +156,7 @@ def _serialize_persistables(program: Program, executor: Any) -> bytes | None:
 
 
 def scope_value(variable: Variable) -> np.ndarray[Any, Any]:
-    """The value of a variable in the global scope, checked against its declaration.
+    """Read the value of a variable in the global scope, and check it against its declaration.
 
     Raises ScopeError when it has none, ValueError when it has another shape or dtype.
     """
@@ -164,7 +164,7 @@ def scope_value(variable: Variable) -> np.ndarray[Any, Any]:
 
 
 def scope_slot(variable: Variable) -> Slot:
-    """The place of a variable's value in the global scope; raises as `scope_value`."""
+    """Find the slot of a variable in the global scope; raise as `scope_value`."""
     slot = global_scope().find_var(variable.name)
     found = None if slot is None else slot.value_type()
     if slot is None or found is None:
@@ -190,24 +190,24 @@ def check_type(variable: Variable, shape: tuple[int, ...], dtype: np.dtype[Any],
 
 
 def _streams(variables: Sequence[Variable]) -> Iterable[bytes]:
-    """A combined file has its tensors in the order of their names."""
+    """Serialize tensors in the order of their names, as a combined file has them."""
     return (write_tensor(scope_value(variable)) for variable in variables)
 
 
 def save_to_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write bytes to a file; an existing one is replaced at once. ValueError for other content."""
+    """Write bytes to a file, replaced atomically; raise ValueError for other content."""
     if not isinstance(content, bytes):
         raise ValueError("'content' type should be bytes.")
     write_files({Path(path): [content]})
 
 
 def load_from_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file."""
+    """Read the bytes of a file."""
     return read_one(Path(path))
 
 
 def _instead_of_file(path: str) -> str:
-    """Advice for a path that is a file, and not the beginning of the paths of two."""
+    """Compose advice for a path that is a file, not the prefix of two paths."""
     bare = os.path.splitext(path)[0]
     if any(os.path.isfile(f"{bare}{suffix}") for suffix in (".pdmodel", ".json")):
         return f"give the path without its suffix: '{bare}'"
@@ -230,9 +230,9 @@ def save_inference_model(
 ) -> None:
     """Write `path_prefix`.pdmodel and `path_prefix`.pdiparams, with values of the global scope.
 
-    The model is the part of `program` (the default main program unless given) that computes
+    The model is the part of `program` (by default the default main program) that computes
     `fetch_vars` from `feed_vars`; see `normalize_program`. `clip_extra=False` keeps attributes
-    that only training uses. A reader here finds both files of one save, whatever interrupts it.
+    that only training uses. After an interruption graphopt still reads both files of one save.
 
     Raises ValueError for a bad path, for feeds and fetches that are not Variables and for a feed
     that the fetches do not depend on, ScopeError for a parameter without a value.
@@ -264,7 +264,7 @@ def save_inference_model(
 
 
 def deserialize_program(data: bytes) -> Program:
-    """The program in the bytes of a `.pdmodel` file; FormatError when they hold none."""
+    """Decode a program from the bytes of a `.pdmodel` file; FormatError for other bytes."""
     return read_program(data)
 
 
@@ -289,7 +289,7 @@ def deserialize_persistables(program: Program, data: bytes | None, executor: Any
 
 
 def put_value(name: str, array: np.ndarray[Any, Any]) -> None:
-    """Give a variable of the global scope a copy of an array as its value."""
+    """Set a variable of the global scope to a copy of an array."""
     scope = global_scope()
     (scope.find_var(name) or scope.var(name)).write(array)
 
@@ -297,10 +297,10 @@ def put_value(name: str, array: np.ndarray[Any, Any]) -> None:
 def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) -> list[Any]:
     """Read a saved model: [program, feed names, fetch variables].
 
-    Its parameters are put into the global scope. `path_prefix` is what `save_inference_model` got,
-    or with `model_filename` or `params_filename` a folder with these files, where the program is
-    `__model__` unless named and each parameter has its own file unless `params_filename` is given.
-    With None these two arguments are the bytes of the files themselves.
+    Its parameters are put into the global scope. `path_prefix` is the one of
+    `save_inference_model`, or with `model_filename` or `params_filename` a folder with these files.
+    There the program is by default `__model__`, and each parameter has its own file without
+    `params_filename`. With None these two arguments are the bytes of the files themselves.
 
     Raises ValueError for unknown arguments and missing folders, FileNotFoundError for missing
     files, FormatError, LimitError and UnsafeError for files that cannot be trusted.

@@ -31,11 +31,11 @@ COUNTER = "@EMA_STEP_COUNTER@"
 class ExponentialMovingAverage:
     """ema = decay * ema + (1 - decay) * parameter after each step, corrected for its start at 0.
 
-    Made after the network; `update()` after `minimize` appends the operators. With `thres_steps`, a
-    variable that counts steps t, the decay is min(decay, (1 + t) / (10 + t)). `apply(executor)`
-    replaces the parameters by the averages, `restore(executor)` undoes it. The averages are
-    `<name><parameter>_ema_0`; parameters with `do_model_average=False` have none. Paddle page:
-    paddle.static.ExponentialMovingAverage.
+    Create it after the network; `update()` after `minimize` appends the operators. With
+    `thres_steps`, a variable that counts steps t, the decay is min(decay, (1 + t) / (10 + t)).
+    `apply(executor)` replaces the parameters by the averages, `restore(executor)` undoes it. The
+    averages are named `<name><parameter>_ema_0`; parameters with `do_model_average=False` have
+    none. Paddle page: paddle.static.ExponentialMovingAverage.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ExponentialMovingAverage:
                     self._follow(parameter, rest)
 
     def _follow(self, parameter: Parameter, rest: Variable) -> None:
-        """Append the operators that move an average towards its parameter."""
+        """Append the operators that move an average toward its parameter."""
         average = self._averages[parameter.name]
         with op_attrs(op_role_var=[parameter.name, average.name]):
             decay, new = (cast(v, average.dtype) for v in (self._decay_var, rest))
@@ -115,7 +115,7 @@ class ExponentialMovingAverage:
 
     @contextmanager
     def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
-        """The averages as parameters inside the block; for good unless `need_restore`."""
+        """Use the averages as parameters inside the block; for good unless `need_restore`."""
         executor.run(self.apply_program)
         try:
             yield
@@ -124,7 +124,7 @@ class ExponentialMovingAverage:
                 self.restore(executor)
 
     def restore(self, executor: Any) -> None:
-        """Put the parameters back that `apply` replaced."""
+        """Put back the parameters that `apply` replaced."""
         executor.run(self.restore_program)
 
 
@@ -133,6 +133,6 @@ def _in_dtype_of(like: Variable, x: Variable) -> Variable:
 
 
 def _twin(block: Block, variable: Variable, name: str | None = None) -> Variable:
-    """The same state in another program, or state of another name like it."""
+    """Declare the same state in another program, or like state under another name."""
     flags = {"persistable": True, "stop_gradient": True}
     return block.create_var(name or variable.name, variable.shape, variable.dtype, **flags)

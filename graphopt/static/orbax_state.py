@@ -1,8 +1,8 @@
-"""The state of a program as an Orbax checkpoint: a folder of arrays, which may be in parts.
+"""The state of a program as an Orbax checkpoint: a folder of arrays, which may be sharded.
 
-All trainers of a job write one checkpoint together, each from its own devices, while the steps go
-on. The folder gets its name when it is complete, so what has the name can be read, on any number of
-devices. The format is Orbax's, so other programs that use JAX read it, too.
+All trainers of a job write one checkpoint together, each from its own devices, while the steps
+continue. The folder gets its name when it is complete, so a folder of that name can always be read,
+on any number of devices. The format is Orbax's, so other programs that use JAX read it, too.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _latest.set_result(None)
 
 
 def _orbax() -> Any:
-    """The package, which asks JAX who else is there, so that the job has to be joined before.
+    """Import Orbax; join the job first, since Orbax queries JAX for the other processes.
 
-    UnsupportedError without it.
+    Raises UnsupportedError if Orbax is not installed.
     """
     import_jax()
     join()
@@ -50,10 +50,10 @@ def _orbax() -> Any:
 
 
 def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> Future[None]:
-    """Start to write the values of variables of the global scope, or arrays in place of them.
+    """Start to write the values of variables in the global scope, or the given arrays.
 
-    It returns when the values have been copied from the devices, and the future has a result once
-    the folder is complete. One save runs at a time: another one first waits for it. Every trainer
+    Returns when the values have been copied from the devices; the future has a result once the
+    folder is complete. One save runs at a time: another one first waits for it. Every trainer
     of a job has to call this.
 
     Raises FileExistsError for a folder that exists, UnsupportedError without Orbax or for a value
@@ -103,9 +103,9 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
 
 
 def read(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a checkpoint by name, bfloat16 as uint16, as Paddle's files have it.
+    """Read the arrays of a checkpoint by name, bfloat16 as uint16, as in Paddle's files.
 
-    FormatError for a checkpoint of something else than arrays by name.
+    Raises FormatError for a checkpoint of nested values.
     """
     ocp = _orbax()
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:

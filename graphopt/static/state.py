@@ -48,7 +48,7 @@ def _parameters(program: Program) -> list[Variable]:
 
 
 def _other_state(program: Program) -> list[Variable]:
-    """State of optimizers and normalisations: persistable, neither parameter nor fed."""
+    """Collect the state of optimizers and normalizations: neither parameters nor feeds."""
     found = stored_variables(program)
     return [v for v in found if not (isinstance(v, Parameter) or v.need_check_feed)]
 
@@ -82,14 +82,14 @@ def save(
     """Write a program and the values of its variables in the global scope.
 
     `model_path`.pdparams gets the parameters, .pdopt the other persistable variables, and .pdmodel
-    the whole program, nothing pruned. graphopt reads all three of one save, even if the process is
+    the whole program, unpruned. graphopt reads all three of one save, even if the process is
     killed during it; `load` refuses files of different saves. The derivatives of a training program
-    are stored as graphopt has them: Paddle loads the state of such a program, but cannot run it
+    are stored in graphopt's form: Paddle loads the state of such a program, but cannot run it
     from the .pdmodel.
 
-    With `format="orbax"` the values alone become a checkpoint of Orbax in the folder `model_path`,
-    beside what the script goes on with: `result()` of the future that is returned waits for it.
-    Every trainer of a job calls it, and writes the parts of values that are on its devices.
+    With `format="orbax"` only the values become an Orbax checkpoint in the folder `model_path`,
+    while the script continues: `result()` of the returned future waits for it. Every trainer of a
+    job calls it, and writes the parts of values that are on its devices.
 
     Raises AssertionError for a path without a file name, ValueError for a protocol other than 2, 3
     and 4 and for another format, ScopeError for a variable without a value; with Orbax
@@ -122,7 +122,10 @@ def save(
 
 
 def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any]:
-    """The place of the value; of a scheduled learning rate, which only runs store, the next one."""
+    """Return the slot of a variable; for a scheduled learning rate, its next value.
+
+    Only runs store the learning rate in the scope.
+    """
     schedule = program.lr_schedulers.get(variable.name)
     if schedule is None:
         return scope_slot(variable)
@@ -136,8 +139,7 @@ def _copies(values: Mapping[str, Slot | np.ndarray[Any, Any]]) -> dict[str, Any]
 def _with_flat_weights(
     program: Program, parameters: Mapping[str, Slot | np.ndarray[Any, Any]]
 ) -> dict[str, Any]:
-    """Copies of the parameters, and those of recurrent layers one after the other: Paddle refuses
-    a file without these."""
+    """Copy the parameters, and add recurrent layers' concatenated ones, which Paddle requires."""
     values = _copies(parameters)
     flat = {
         name: np.concatenate([values[each].ravel() for each in parts])
@@ -148,7 +150,7 @@ def _with_flat_weights(
 
 
 def _is_orbax(folder: Path) -> bool:
-    """True for a complete checkpoint of Orbax, which writes this file into it."""
+    """True for a complete Orbax checkpoint, recognized by a file in it."""
     return (folder / "_METADATA").is_file()
 
 
@@ -165,19 +167,19 @@ def load(
     executor: Any = None,
     var_list: Sequence[Variable] | None = None,
 ) -> None:
-    """Put a file of `save` into the global scope, as the values of the program's variables.
+    """Load a file of `save` into the global scope, as the values of the program's variables.
 
     `model_path` may carry one of the three suffixes. A folder with one file per variable, or a
     single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too, and so is
-    a checkpoint of Orbax, on any number of devices.
+    an Orbax checkpoint, on any number of devices.
 
-    Programs with and without float32 master weights load each other's files: what one keeps for the
-    master weight of a half-precision parameter, the other keeps for the parameter.
+    Programs with and without float32 master weights load each other's files: a value that one keeps
+    for the master weight of a half-precision parameter, the other keeps for the parameter.
 
-    Raises FormatError (ValueError) when a file lacks one of the variables, is malformed or is of
-    another save than the other, ValueError when a value has another shape or dtype than the program
-    declares, UnsafeError for a pickle with anything but arrays in it, FileNotFoundError for a
-    missing file.
+    Raises FormatError (ValueError) when a file lacks one of the variables, is malformed or belongs
+    to another save than the other file, ValueError when a value has another shape or dtype than the
+    program declares, UnsafeError for a pickle with other contents than arrays, FileNotFoundError
+    for a missing file.
     """
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(f"load: executor should be an Executor, but received {type(executor)}")
@@ -208,7 +210,7 @@ _MASTER = re.compile(r"_fp32_master_\d+")
 
 
 def _plain(name: str) -> str:
-    """The name that a parameter or its state has without a master weight."""
+    """Return the name that a parameter or its state has without a master weight."""
     return _MASTER.sub("", name)
 
 
@@ -238,7 +240,7 @@ def _is_half(value: Any) -> bool:
 
 
 def _in_precision(variable: Variable, value: Any) -> Any:
-    """A float32 value for a half parameter rounded, a half one for float32 state widened.
+    """Round a float32 value for a half parameter; widen a half value for float32 state.
 
     Paddle's O2 on a CPU, which has no half precision, keeps parameters in float32.
     """
@@ -254,7 +256,7 @@ def _in_precision(variable: Variable, value: Any) -> Any:
 
 
 def _fitting(variable: Variable, value: Any, what: str) -> np.ndarray[Any, Any]:
-    """The value as the variable declares it; FormatError when it is no array.
+    """Convert a value to its variable's declaration; raise FormatError if it is no array.
 
     Files hold bfloat16 as uint16, and releases differ on whether a single number, such as a
     learning rate, has the shape [] or [1].
@@ -305,7 +307,7 @@ def load_program_state(
     """Load the file of `save` as arrays by variable name, without a program.
 
     Raises as `load`; ValueError when `model_path` is a file of tensors, which has no names in it,
-    and `var_list` is not given, TypeError for one of other things than Variables.
+    and `var_list` is not given, TypeError for a `var_list` of other items than Variables.
     """
     prefix = _prefix(model_path)
     params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
@@ -339,7 +341,7 @@ def load_program_state(
 
 
 def set_program_state(program: Program, state_dict: Mapping[str, Any]) -> None:
-    """Give the program's variables in the global scope the values of a dict of arrays.
+    """Set the program's variables in the global scope to the values of a dict of arrays.
 
     Warns of entries without a variable in the program. Raises ScopeError for a variable that has
     no value yet, ValueError for an array of another shape or dtype; then no value is set.

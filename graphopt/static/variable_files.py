@@ -40,12 +40,12 @@ def is_parameter(var: Variable) -> bool:
 
 
 def get_program_parameter(program: Program) -> list[Variable]:
-    """The parameters of a program (fluid.io.get_program_parameter)."""
+    """List the parameters of a program (fluid.io.get_program_parameter)."""
     return [v for v in program.list_vars() if is_parameter(v)]
 
 
 def get_program_persistable_vars(program: Program) -> list[Variable]:
-    """The variables that a program keeps between runs (fluid.io.get_program_persistable_vars)."""
+    """List a program's persistable variables (fluid.io.get_program_persistable_vars)."""
     return [v for v in program.list_vars() if is_persistable(v)]
 
 
@@ -57,7 +57,7 @@ def is_persistable(var: Variable) -> bool:
 def _choose_variables(
     main_program: Program | None, vars: Sequence[Any] | None, predicate: Predicate | None
 ) -> list[Variable]:
-    """These variables, or those of the program that the predicate accepts, by name."""
+    """Select these variables, or the program's that the predicate accepts, sorted by name."""
     program = given_program(main_program)
     if vars is None:
         return [v for v in stored_variables(program) if predicate is None or predicate(v)]
@@ -67,7 +67,7 @@ def _choose_variables(
 
 
 def _clone_var_in_block_(block: Block, var: Variable) -> Variable:
-    """A persistable variable of this name, shape and dtype in another block."""
+    """Declare a persistable variable of this name, shape and dtype in another block."""
     kept = {"lod_level": var.lod_level, "persistable": True}
     return block.create_var(var.name, var.shape, var.dtype, **kept)
 
@@ -82,10 +82,10 @@ def save_vars(
 ) -> bytes | None:
     """Write the values of variables to files named like them, or all to one file.
 
-    `vars` has Variables or names; else the program's persistable variables that `predicate` accepts
-    are written. Without a folder and a file name the bytes of the one file are returned. Raises
-    ScopeError for a variable without a value, ValueError for a file name without a folder. Paddle
-    page: fluid.io.save_vars.
+    `vars` has Variables or names; by default the program's persistable variables that `predicate`
+    accepts are written. Without a folder and a file name the bytes of the one file are returned.
+    Raises ScopeError for a variable without a value, ValueError for a file name without a folder.
+    Paddle page: fluid.io.save_vars.
     """
     tensors = _values(_choose_variables(main_program, vars, predicate))
     if dirname is not None:
@@ -117,7 +117,7 @@ def _write(
     filename: str | None,
     others: Mapping[Path, Iterable[Piece]] | None = None,
 ) -> None:
-    """Write tensors to files of their own, or to the one that is named, with others as one save."""
+    """Write tensors to files of their own, or to one named file, with `others` as one save."""
     folder.mkdir(parents=True, exist_ok=True)
     if filename is None:
         write_folder(folder, tensors, others)
@@ -127,7 +127,7 @@ def _write(
 
 
 def _streams(tensors: Mapping[str, SavedTensor]) -> Iterator[bytes]:
-    """Tensors as one file has them, by name."""
+    """Serialize tensors in the order of their names, as a combined file has them."""
     return (write_tensor(*tensors[name]) for name in sorted(tensors))
 
 
@@ -137,7 +137,7 @@ def save_params(
     main_program: Program | None = None,
     filename: str | None = None,
 ) -> bytes | None:
-    """As `save_vars`, for the parameters (fluid.io.save_params)."""
+    """Write the parameters, as `save_vars` does (fluid.io.save_params)."""
     return save_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
@@ -147,7 +147,7 @@ def save_persistables(
     main_program: Program | None = None,
     filename: str | None = None,
 ) -> bytes | None:
-    """As `save_vars`, for all persistable variables (fluid.io.save_persistables)."""
+    """Write all persistable variables, as `save_vars` does (fluid.io.save_persistables)."""
     return save_vars(executor, dirname, main_program, None, None, filename)
 
 
@@ -193,7 +193,7 @@ def load_params(
     main_program: Program | None = None,
     filename: str | bytes | None = None,
 ) -> None:
-    """As `load_vars`, for the parameters (fluid.io.load_params)."""
+    """Load the parameters, as `load_vars` does (fluid.io.load_params)."""
     load_vars(executor, dirname, main_program, None, is_parameter, filename)
 
 
@@ -203,7 +203,7 @@ def load_persistables(
     main_program: Program | None = None,
     filename: str | bytes | None = None,
 ) -> None:
-    """As `load_vars`, for all persistable variables (fluid.io.load_persistables)."""
+    """Load all persistable variables, as `load_vars` does (fluid.io.load_persistables)."""
     load_vars(executor, dirname, main_program, None, None, filename)
 
 
@@ -222,8 +222,8 @@ def save_inference_model(
 
     The program goes to `model_filename` (`__model__`) in the folder, each parameter to a file of
     its own unless `params_filename` is given. Returns the names of the targets. Paddle page:
-    fluid.io.save_inference_model. Warns of the counts of an `auc` layer, which are saved as they
-    are, and of a program without parameters.
+    fluid.io.save_inference_model. Warns of the counts of an `auc` layer, which are saved unchanged,
+    and of a program without parameters.
     """
     program = given_program(main_program)
     if any(op.type == "auc" for op in program.global_block().ops):
@@ -273,9 +273,9 @@ def load_inference_model(
 
 
 def get_parameter_value(para: Any, executor: Any) -> np.ndarray[Any, Any]:
-    """The value of a parameter in the global scope (fluid.io.get_parameter_value).
+    """Read the value of a parameter in the global scope (fluid.io.get_parameter_value).
 
-    Raises AssertionError for anything else, ScopeError for one without a value.
+    Raises AssertionError for other objects than parameters, ScopeError for one without a value.
     """
     if not isinstance(para, Parameter):
         raise AssertedError(
@@ -287,5 +287,5 @@ def get_parameter_value(para: Any, executor: Any) -> np.ndarray[Any, Any]:
 def get_parameter_value_by_name(
     name: str, executor: Any, program: Program | None = None
 ) -> np.ndarray[Any, Any]:
-    """As `get_parameter_value`, by name; of the default main program unless one is given."""
+    """Read a parameter's value by name, by default from the default main program."""
     return get_parameter_value(given_program(program).global_block().var(name), executor)

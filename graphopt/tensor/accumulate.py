@@ -1,4 +1,4 @@
-"""Running results, differences, integrals, medians and modes along an axis (paddle.*)."""
+"""Cumulative operations, differences, integrals, medians and modes along an axis (paddle.*)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphopt.tensor.search import argsort
 def logcumsumexp(
     x: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """log(cumsum(exp(x))) along `axis`, or of the flattened tensor (paddle.logcumsumexp)."""
+    """Compute log(cumsum(exp(x))) along `axis`, or of the flattened tensor (logcumsumexp)."""
     arguments.variable(x, "x", "logcumsumexp")
     x = as_float(x, "logcumsumexp") if dtype is None else cast(x, dtype)
     at = -1 if axis is None else arguments.integer(axis, "axis", "logcumsumexp")
@@ -53,19 +53,19 @@ def _extreme(
 def cummax(
     x: Variable, axis: int | None = None, dtype: Any = "int64", name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The largest elements so far along `axis` and where they are (paddle.cummax)."""
+    """Compute the cumulative maximum along `axis` and its indices (paddle.cummax)."""
     return _extreme("cummax", x, axis, dtype, name)
 
 
 def cummin(
     x: Variable, axis: int | None = None, dtype: Any = "int64", name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The smallest elements so far along `axis` and where they are (paddle.cummin)."""
+    """Compute the cumulative minimum along `axis` and its indices (paddle.cummin)."""
     return _extreme("cummin", x, axis, dtype, name)
 
 
 def _ends(x: Variable, axis: int) -> tuple[Variable, Variable]:
-    """All but the last, and all but the first, along an axis."""
+    """Slice off the last element along an axis, and, as a second result, the first."""
     return slice(x, [axis], [0], [-1]), slice(x, [axis], [1], [2**31 - 1])
 
 
@@ -77,9 +77,10 @@ def diff(
     append: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """The n-th differences of neighbours along `axis`, for bool whether they differ (paddle.diff).
+    """Compute the n-th differences of neighbors along `axis` (paddle.diff).
 
-    `prepend` and `append` are joined to x first.
+    The difference of bools is their logical xor. `prepend` and `append` are concatenated to x
+    first.
     """
     arguments.variable(x, "x", "diff")
     if arguments.integer(n, "n", "diff") < 1:
@@ -118,7 +119,10 @@ def trapezoid(
     axis: int = -1,
     name: str | None = None,
 ) -> Variable:
-    """The integral of y along `axis` by trapezoids, over points x or steps dx (trapezoid)."""
+    """Integrate y along `axis` by the trapezoidal rule (paddle.trapezoid).
+
+    `x` has the sample points; without it, `dx` is their spacing (1 by default).
+    """
     return sum(_areas("trapezoid", y, x, dx, axis), axis, name=name)
 
 
@@ -129,15 +133,12 @@ def cumulative_trapezoid(
     axis: int = -1,
     name: str | None = None,
 ) -> Variable:
-    """The integrals up to each point, by trapezoids (paddle.cumulative_trapezoid)."""
+    """Integrate y cumulatively along `axis` by the trapezoidal rule (cumulative_trapezoid)."""
     return cumsum(_areas("cumulative_trapezoid", y, x, dx, axis), axis, name=name)
 
 
 def renorm(x: Variable, p: float, axis: int, max_norm: float) -> Variable:
-    """Slices along `axis`, shortened to a p-norm of `max_norm` where theirs is larger.
-
-    Paddle page: paddle.renorm.
-    """
+    """Scale slices along `axis` down to a p-norm of at most `max_norm` (paddle.renorm)."""
     attrs = {
         "p": arguments.number(p, "p", "renorm"),
         "axis": arguments.integer(axis, "axis", "renorm"),
@@ -152,7 +153,7 @@ def renorm(x: Variable, p: float, axis: int, max_norm: float) -> Variable:
 def mode(
     x: Variable, axis: int = -1, keepdim: bool = False, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The commonest element along `axis` (of several the least) and its index (paddle.mode)."""
+    """Find the most frequent element along `axis`, the least of several, and its index (mode)."""
     arguments.variable(x, "x", "mode")
     attrs = {
         "axis": arguments.integer(axis, "axis", "mode"),
@@ -181,10 +182,11 @@ def nanmedian(
     mode: str = "avg",
     name: str | None = None,
 ) -> Any:
-    """The middle element over `axis` of those that are not nan (paddle.nanmedian).
+    """Compute the median over `axis`, ignoring nan (paddle.nanmedian).
 
-    Of an even number it is the average of two, or the smaller one with mode 'min'; this along one
-    axis gives a second tensor, the int64 index. Nan where all elements are.
+    Of an even number of elements, it is the average of the middle two, or the smaller one with mode
+    'min'. With 'min' and one axis, a second result is its int64 index. The median is nan where all
+    elements are.
     """
     if mode == "min" and isinstance(axis, int):
         return _smaller_median(x, axis, keepdim)

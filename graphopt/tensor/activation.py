@@ -1,4 +1,4 @@
-"""The activation functions that tensors have, too."""
+"""Activation functions that are also methods of tensors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from graphopt.tensor.math import as_float, unary
 
 
 def sigmoid(x: Variable, name: str | None = None) -> Variable:
-    """1 / (1 + exp(-x)) (paddle.nn.functional.sigmoid)."""
+    """Compute 1 / (1 + exp(-x)) (paddle.nn.functional.sigmoid)."""
     return unary("sigmoid", as_float(x, "sigmoid"), name)
 
 
 def softmax(x: Variable, axis: int = -1, dtype: Any = None, name: str | None = None) -> Variable:
-    """exp(x) over its sum along `axis`, after a cast to `dtype` (paddle.nn.functional.softmax)."""
+    """Compute the softmax along `axis`, after a cast to `dtype` (nn.functional.softmax)."""
     x = x if dtype is None else cast(x, dtype)
     return unary("softmax", x, name, axis=arguments.integer(axis, "axis", "softmax"))

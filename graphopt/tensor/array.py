@@ -1,9 +1,9 @@
 """Tensor arrays: lists of tensors that loops fill (paddle.tensor.array_write and its like).
 
 Where positions follow from constants of the program, such as the counter of a loop with a constant
-number of iterations, the elements may differ in shape. Otherwise they may differ in the size of
-their first axis, and the program runs op by op. The lengths of elements that are sequences are in
-arrays of their own.
+trip count, the elements may differ in shape. Otherwise they may differ only in the size of their
+first axis, and the program runs op by op. Separate arrays hold the lengths of elements that are
+sequences.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from graphopt.tensor.creation import full
 
 
 def create_array(dtype: Any, initialized_list: Sequence[Variable] | None = None) -> Variable:
-    """An empty array for elements of this dtype, or one of these Variables.
+    """Create a tensor array of this dtype, empty or with the Variables of a list.
 
-    Raises TypeError for anything else in `initialized_list`.
+    Raises TypeError if an element of `initialized_list` is no Variable.
     """
     made = _new(LayerHelper("array"), as_dtype(dtype))
     if initialized_list is not None:
@@ -38,11 +38,11 @@ def _new(helper: LayerHelper, dtype: Any, shape: Sequence[int] | None = None) ->
 
 
 def array_write(x: Variable, i: Variable | int, array: Variable | None = None) -> Variable:
-    """Write `x` to a position of an array, or of a new one; that array.
+    """Write `x` to a position of an array, or of a new one; return the array.
 
     The position `i` is a number, or an int64 Variable of one element.
 
-    Raises TypeError when the operands are not such Variables.
+    Raises TypeError for other operands.
     """
     arguments.variable(x, "x", "array_write")
     i = _position(i, "array_write")
@@ -56,7 +56,7 @@ def array_write(x: Variable, i: Variable | int, array: Variable | None = None) -
 
 
 def _write_lengths(x: Variable, i: Variable, array: Variable) -> None:
-    """Write the lengths of a new element that is a sequence to the array's arrays of lengths."""
+    """Write the lengths of a sequence element to the array's arrays of lengths."""
     count = len(levels_of(x))
     if not count:
         return
@@ -76,10 +76,10 @@ def _write_lengths(x: Variable, i: Variable, array: Variable) -> None:
 
 
 def array_read(array: Variable, i: Variable | int) -> Variable:
-    """The element at a position of an array; TypeError for other operands.
+    """Read the element at a position of an array; raise TypeError for other operands.
 
-    The position `i` is a number, or an int64 Variable of one element. The declared shape is that
-    of the first element.
+    The position `i` is a number, or an int64 Variable of one element. The result is declared with
+    the shape of the array's first element.
     """
     _array(array, "array_read")
     i = _position(i, "array_read")
@@ -94,7 +94,7 @@ def array_read(array: Variable, i: Variable | int) -> Variable:
 
 
 def _read_lengths(name: str, array: Variable, i: Variable) -> str:
-    """The variable with the lengths of one level of the element that is read."""
+    """Append a read of an element's lengths at one level; return the result's name."""
     made = LayerHelper("array_read").temporary(stop_gradient=True)
     made.shape, made.dtype = (-1,), as_dtype("int64")
     own = array.block.find_var(name)
@@ -103,7 +103,7 @@ def _read_lengths(name: str, array: Variable, i: Variable) -> str:
 
 
 def array_length(array: Variable) -> Variable:
-    """The number of elements, int64 of shape [1]; TypeError for anything but an array."""
+    """Emit the number of elements, int64 of shape [1]; raise TypeError for other operands."""
     _array(array, "array_length")
     helper = LayerHelper("array_length")
     made = helper.temporary(stop_gradient=True)
@@ -113,17 +113,17 @@ def array_length(array: Variable) -> Variable:
 
 
 def is_array(value: object) -> bool:
-    """True for a tensor array."""
+    """Return whether a value is a tensor array."""
     return isinstance(value, Variable) and value.kind == VarKind.TENSOR_ARRAY
 
 
 def tensor_array_to_tensor(
     input: Variable, axis: int = 1, name: str | None = None, use_stack: bool = False
 ) -> tuple[Variable, Variable]:
-    """All elements in one tensor, and the length of each along `axis` (int32).
+    """Join all elements into one tensor; also return their sizes along `axis` (int32).
 
-    They are concatenated along `axis`, or stacked along a new one. Paddle page:
-    paddle.fluid.layers.tensor_array_to_tensor.
+    The elements are concatenated along `axis`, or stacked along a new one with `use_stack`. Paddle
+    page: paddle.fluid.layers.tensor_array_to_tensor.
     """
     _array(input, "tensor_array_to_tensor")
     at = arguments.integer(axis, "axis", "tensor_array_to_tensor")

@@ -1,4 +1,4 @@
-"""`3 | x`, `x << 1`, …: operators of bits between a tensor of integers or bools and a number."""
+"""Bitwise operators between a tensor of integers or bools and a number: `3 | x`, `x << 1`, …."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Function = Callable[[Variable, Variable], Variable]
 
 
 def _with_number(function: Function, x: Variable, other: Any, *, reverse: bool) -> Any:
-    """The function of x and a number in its dtype; NotImplemented for anything but whole ones."""
+    """Apply a bitwise function to x and a number, as a constant of the dtype of x.
+
+    The operand may be a Variable, too. Returns NotImplemented for a number that is no integer.
+    """
     if not isinstance(other, Variable):
         if not isinstance(other, (numbers.Integral, np.bool_)):
             return NotImplemented
@@ -26,35 +29,35 @@ def _with_number(function: Function, x: Variable, other: Any, *, reverse: bool) 
 
 
 def and_from_left(x: Variable, other: Any) -> Any:
-    """other & x."""
+    """Emit `other & x`."""
     return _with_number(logic.bitwise_and, x, other, reverse=True)
 
 
 def or_from_left(x: Variable, other: Any) -> Any:
-    """other | x."""
+    """Emit `other | x`."""
     return _with_number(logic.bitwise_or, x, other, reverse=True)
 
 
 def xor_from_left(x: Variable, other: Any) -> Any:
-    """other ^ x."""
+    """Emit `other ^ x`."""
     return _with_number(logic.bitwise_xor, x, other, reverse=True)
 
 
 def left_shift(x: Variable, other: Any) -> Any:
-    """x << other."""
+    """Emit `x << other`."""
     return _with_number(special.bitwise_left_shift, x, other, reverse=False)
 
 
 def right_shift(x: Variable, other: Any) -> Any:
-    """x >> other, with the sign from above."""
+    """Emit `x >> other`, an arithmetic shift."""
     return _with_number(special.bitwise_right_shift, x, other, reverse=False)
 
 
 def left_shift_from_left(x: Variable, other: Any) -> Any:
-    """other << x."""
+    """Emit `other << x`."""
     return _with_number(special.bitwise_left_shift, x, other, reverse=True)
 
 
 def right_shift_from_left(x: Variable, other: Any) -> Any:
-    """other >> x, with the sign from above."""
+    """Emit `other >> x`, an arithmetic shift."""
     return _with_number(special.bitwise_right_shift, x, other, reverse=True)

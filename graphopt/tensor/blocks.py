@@ -1,7 +1,7 @@
 """Control flow as `with` blocks: ConditionalBlock, While and Switch.
 
-The functions in `control_flow.py` are built on them; the classes themselves are those of
-paddle.fluid.layers.
+The functions in `control_flow.py` build on these classes, which scripts use as
+paddle.fluid.layers.While and so on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphopt.tensor.logic import logical_and, logical_not
 
 
 def check_flag(value: object, name: str, function: str) -> Variable:
-    """A bool Variable of one element; TypeError for another."""
+    """Check that `value` is a bool Variable of one element and return it, or raise TypeError."""
     found = arguments.variable(value, name, function)
     if found.dtype != "bool" or element_count(found.shape) not in (1, UNKNOWN):
         raise TypeError(
@@ -43,7 +43,7 @@ class ConditionalBlock:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Append operators to the block: those made inside belong to it."""
+        """Collect the operators built inside the `with` statement into the block."""
         with undo.transaction():
             with new_block() as inside:
                 yield
@@ -60,11 +60,11 @@ class ConditionalBlock:
 
 
 class While:
-    """Repeat a block as long as a condition holds (paddle.fluid.layers.While).
+    """A loop that repeats a block while a condition holds (paddle.fluid.layers.While).
 
-    The block must assign the condition again. Variables from outside that it assigns to are the
-    loop's variables, and must have a value before it; they keep their dtype. A size that the body
-    changes is unknown after it.
+    The block must assign the condition again. The outer variables that it assigns are the loop
+    variables: they must have a value before the loop and keep their dtype. A size that the body
+    changes is unknown after the loop.
 
         loop = While(condition)
         with loop.block():
@@ -81,7 +81,7 @@ class While:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Append operators to the body: those made inside are repeated."""
+        """Collect the operators built inside the `with` statement into the loop body."""
         with undo.transaction():
             with new_block() as inside:
                 yield
@@ -102,7 +102,9 @@ class While:
 
 
 class Switch:
-    """The first case whose condition holds, else the default (paddle.fluid.layers.Switch).
+    """A chain of cases: the first whose condition holds runs, else the default.
+
+    Paddle page: paddle.fluid.layers.Switch.
 
         with Switch() as switch:
             with switch.case(step < 10):
@@ -110,7 +112,7 @@ class Switch:
             with switch.default():
                 paddle.assign(full, rate)
 
-    The cases assign to variables from outside, which must have a value before.
+    The cases assign to outer variables, which must have a value before.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -127,7 +129,7 @@ class Switch:
 
     @contextmanager
     def case(self, condition: Variable) -> Iterator[None]:
-        """The block for this condition, if none before it holds."""
+        """Open the block for `condition`; it runs if no earlier condition holds."""
         if not self.inside_scope:
             raise ValueError("case should be called inside with")
         check_flag(condition, "condition", "Switch.case")
@@ -144,7 +146,7 @@ class Switch:
 
     @contextmanager
     def default(self) -> Iterator[None]:
-        """The block for when no condition holds."""
+        """Open the block that runs if no condition holds."""
         if not self.pre_not_conditions:
             raise ValueError("there should be at least one condition")
         last = self.pre_not_conditions[-1]

@@ -20,7 +20,7 @@ from graphopt.tensor.stat import mean
 
 
 def _contracted_axes(axes: Any, rank_x: int, rank_y: int) -> tuple[list[int], list[int]]:
-    """The axes of x and of y that are summed over, in pairs."""
+    """Resolve the `axes` of tensordot to the contracted axes of x and of y, in pairs."""
     if isinstance(axes, (list, tuple)):
         if axes and isinstance(axes[0], (list, tuple)):
             first = arguments.integers(axes[0], "axes", "tensordot")
@@ -39,9 +39,10 @@ def _contracted_axes(axes: Any, rank_x: int, rank_y: int) -> tuple[list[int], li
 
 
 def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) -> Variable:
-    """The sum of products over axes: the last of x and first of y, or those listed (tensordot).
+    """Contract x and y over pairs of axes (paddle.tensordot).
 
-    `axes` is their number, one list for both, or a pair of lists. Dimensions of 1 broadcast.
+    `axes` is a count n, for the last n axes of x and the first n of y, or one list for both, or a
+    pair of lists. Dimensions of 1 broadcast.
     """
     shape_x = list(arguments.variable(x, "x", "tensordot").shape)
     shape_y = list(arguments.variable(y, "y", "tensordot").shape)
@@ -69,12 +70,12 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
 
 
 def _repeat_axis(y: Variable, b: int, x: Variable, a: int) -> Variable:
-    """x with its axis a of size 1 repeated to the size of axis b of y."""
+    """Repeat axis `a` of x, of size 1, to the size of axis `b` of y."""
     return tile(x, [y.shape[b] if i == a else 1 for i in range(len(x.shape))])
 
 
 def vecdot(x: Variable, y: Variable, axis: int = -1, name: str | None = None) -> Variable:
-    """The sums of products along an axis (paddle.vecdot, paddle.linalg.vecdot)."""
+    """Compute dot products along an axis (paddle.vecdot, paddle.linalg.vecdot)."""
     arguments.variable(x, "x", "vecdot")
     return sum(multiply(x, arguments.variable(y, "y", "vecdot")), axis, name=name)
 
@@ -86,7 +87,7 @@ def cdist(
     compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
     name: str | None = None,
 ) -> Variable:
-    """The p-norm distances of all rows of x [..., n, d] and y [..., m, d] (paddle.cdist).
+    """Compute the p-norm distances of all rows of x [..., n, d] and y [..., m, d] (paddle.cdist).
 
     `compute_mode` has no effect.
     """
@@ -101,7 +102,7 @@ def cdist(
 
 
 def pdist(x: Variable, p: float = 2.0, name: str | None = None) -> Variable:
-    """The p-norm distances of the pairs of rows of x [n, d], n known (paddle.pdist)."""
+    """Compute the p-norm distances of all pairs of rows of x [n, d], n known (paddle.pdist)."""
     shape = arguments.variable(x, "x", "pdist").shape
     if len(shape) != 2 or shape[0] < 0:
         raise ValueError(f"pdist(): 'x' should be [n, d] with n known, found {list(shape)}")
@@ -113,7 +114,7 @@ def pdist(x: Variable, p: float = 2.0, name: str | None = None) -> Variable:
 def vander(
     x: Variable, n: int | None = None, increasing: bool = False, name: str | None = None
 ) -> Variable:
-    """The powers of a vector's elements as columns, falling unless `increasing` (paddle.vander)."""
+    """Build the Vandermonde matrix of a vector; powers fall unless `increasing` (paddle.vander)."""
     shape = arguments.variable(x, "x", "vander").shape
     if len(shape) != 1:
         raise ValueError(f"vander(): 'x' should be 1-D, but received {list(shape)}")
@@ -138,9 +139,10 @@ def cov(
     aweights: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """The covariances of the rows (or columns) of x, over n - 1, or n (paddle.linalg.cov).
+    """Compute the covariances of the rows (or columns) of x (paddle.linalg.cov).
 
-    `fweights` says how often each observation counts, `aweights` how much.
+    The divisor is n - 1 with `ddof`, else n. `fweights` counts the occurrences of each observation,
+    `aweights` has its weight.
     """
     rank = len(arguments.variable(x, "x", "cov").shape)
     if rank not in (1, 2):
@@ -173,7 +175,7 @@ def cov(
 
 
 def corrcoef(x: Variable, rowvar: bool = True, name: str | None = None) -> Variable:
-    """The correlations of the rows (or columns) of x, in [-1, 1] (paddle.linalg.corrcoef)."""
+    """Compute the correlations of the rows (or columns) of x, in [-1, 1] (linalg.corrcoef)."""
     covariance = cov(x, rowvar)
     if not covariance.shape:
         return divide(covariance, covariance, name)

@@ -1,4 +1,4 @@
-"""Making tensors of constants and copies, and variables that live between runs (paddle.*)."""
+"""Creation of constants, copies, parameters and persistable variables (paddle.*)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from graphopt.ir.program import (
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor of this shape filled with one number (paddle.full).
+    """Create a tensor of this shape filled with one number (paddle.full).
 
-    The dtype is the default one unless given, bool for a bool, complex128 for a complex number.
-    Dimensions and the number may be Variables. No gradient flows through it. Raises TypeError for
-    a complex number in a dtype that is not complex.
+    Without `dtype` it is bool for a bool, complex128 for a complex number, else the default dtype.
+    Dimensions and the number may be Variables. No gradient flows through the result. Raises
+    TypeError for a complex number and a dtype that is not complex.
     """
     if isinstance(fill_value, bool) and dtype is None:
         dtype = "bool"
@@ -63,25 +63,26 @@ def _full_of_complex(shape: Any, value: Any, dtype: Any, name: str | None) -> Va
 
 
 def digits(value: Any) -> str:
-    """Large integers keep their digits as text; a float attribute would round them."""
+    """Format a large integer as text, which a float attribute would round; return '' for others."""
     is_large = isinstance(value, int) and abs(value) > 1 << 24
     return str(value) if is_large else ""
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor of zeros, of the default dtype unless given (paddle.zeros)."""
+    """Create a tensor of zeros, by default of the default dtype (paddle.zeros)."""
     return full(shape, 0.0, dtype, name)
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor of ones, of the default dtype unless given (paddle.ones)."""
+    """Create a tensor of ones, by default of the default dtype (paddle.ones)."""
     return full(shape, 1.0, dtype, name)
 
 
 def full_like(x: Variable, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor with the shape of `x`, and its dtype unless given (paddle.full_like).
+    """Create a tensor filled with one number, in the shape of `x` (paddle.full_like).
 
-    Works with dimensions that are known only at run time. No gradient flows through it.
+    Without `dtype` it has the dtype of `x`. Dimensions may be known only at run time. No gradient
+    flows through the result.
     """
     arguments.variable(x, "x", "full_like")
     if isinstance(fill_value, Variable):
@@ -94,17 +95,17 @@ def full_like(x: Variable, fill_value: Any, dtype: Any = None, name: str | None 
 
 
 def zeros_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
-    """Zeros in the shape of `x` (paddle.zeros_like)."""
+    """Create a tensor of zeros in the shape of `x` (paddle.zeros_like)."""
     return full_like(x, 0.0, dtype, name)
 
 
 def ones_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
-    """Ones in the shape of `x` (paddle.ones_like)."""
+    """Create a tensor of ones in the shape of `x` (paddle.ones_like)."""
     return full_like(x, 1.0, dtype, name)
 
 
 def _as_array(value: Any, function: str) -> np.ndarray[Any, Any]:
-    """A constant as an array; Python floats get the default dtype, NumPy's keep their own."""
+    """Convert a constant to an array; Python floats get the default dtype, NumPy's keep theirs."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -117,7 +118,7 @@ def _as_array(value: Any, function: str) -> np.ndarray[Any, Any]:
 
 
 def _write_values(array: np.ndarray[Any, Any], target: Variable) -> None:
-    """Append the operator that gives a Variable the values of an array."""
+    """Append the operators that write the values of an array to a Variable."""
     helper = LayerHelper("assign")
     if array.dtype.kind != "c":
         helper.append_op("assign_value", {}, {"Out": target}, value_attrs(array))
@@ -129,9 +130,9 @@ def _write_values(array: np.ndarray[Any, Any], target: Variable) -> None:
 
 
 def assign(x: Any, output: Variable | None = None) -> Variable:
-    """A copy of a Variable, or a tensor of the values of an array, list or number (paddle.assign).
+    """Copy a Variable, or create a tensor from an array, list or number (paddle.assign).
 
-    With `output` the values are written to that Variable, which then keeps its name.
+    With `output` the values are written to that Variable, which keeps its name.
     """
     helper = LayerHelper("assign")
     target = helper.temporary() if output is None else output
@@ -145,7 +146,7 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
 
 
 def clone(x: Variable, name: str | None = None) -> Variable:
-    """A copy of `x` through which gradients flow (paddle.clone)."""
+    """Copy `x`; gradients flow through the copy (paddle.clone)."""
     own = f"{arguments.variable(x, 'x', 'clone').name}_clone"
     return emit_as(unique_name.generate(own), "assign", {"X": x})
 
@@ -153,10 +154,11 @@ def clone(x: Variable, name: str | None = None) -> Variable:
 def to_tensor(
     data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True
 ) -> Variable:
-    """A constant of the program with the values of an array, list or number (paddle.to_tensor).
+    """Create a constant from an array, list or number; return a Variable unchanged.
 
-    Python floats get the default dtype, Python ints int64, complex numbers complex128, arrays keep
-    theirs, unless `dtype` is given. `place` is ignored: the executor decides where a program runs.
+    Without `dtype`, Python floats get the default dtype, Python ints int64 and complex numbers
+    complex128; arrays keep their dtype. `place` is ignored: the executor decides where a program
+    runs. Paddle page: paddle.to_tensor.
     """
     if isinstance(data, Variable):
         return data
@@ -178,7 +180,7 @@ def create_parameter(
     is_bias: bool = False,
     default_initializer: Initializer | None = None,
 ) -> Parameter:
-    """A parameter of the main program (paddle.static.create_parameter).
+    """Create a parameter of the main program (paddle.static.create_parameter).
 
     All dimensions must be known. Without an initializer, biases start at 0 and weights from
     XavierUniform. Raises TypeError or ValueError for arguments of the wrong kind.
@@ -199,10 +201,10 @@ def create_global_var(
     force_cpu: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """A variable with one initial value, set by the startup program (static.create_global_var).
+    """Create a variable that the startup program sets to one value (static.create_global_var).
 
-    With `persistable` its value lives on between runs. `force_cpu` has no effect: XLA decides
-    where values are.
+    With `persistable` the value lives on between runs. `force_cpu` has no effect: XLA decides where
+    values are.
     """
     dims = arguments.shape(shape, "create_global_var")
     number = arguments.number(value, "value", "create_global_var")

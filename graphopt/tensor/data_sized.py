@@ -1,4 +1,4 @@
-"""Tensors that have as many elements as the data say (paddle.*).
+"""Operators whose result size depends on the data (paddle.*).
 
 A program with one of them runs op by op, each an XLA program of its own, because XLA fixes all
 sizes when it compiles; it runs on one device. Where the size can be fixed, `where(mask, x, 0)` and
@@ -17,9 +17,9 @@ from graphopt.tensor.manipulation import squeeze
 
 
 def nonzero(x: Variable, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not 0, int64 [count, rank] (paddle.nonzero).
+    """Find the indices of the elements that are not 0, int64 [count, rank] (paddle.nonzero).
 
-    With `as_tuple`, one vector of indices for each axis instead.
+    With `as_tuple`, return one vector of indices per axis instead.
     """
     found = emit("where_index", {"Condition": arguments.variable(x, "x", "nonzero")})
     found.stop_gradient = True
@@ -29,7 +29,7 @@ def nonzero(x: Variable, as_tuple: bool = False) -> Any:
 
 
 def masked_select(x: Variable, mask: Variable, name: str | None = None) -> Variable:
-    """The elements of x where the bool mask is true, in order (paddle.masked_select)."""
+    """Select the elements of x where the bool mask is true, in order (paddle.masked_select)."""
     inputs = {"X": arguments.variable(x, "x", "masked_select")}
     inputs["Mask"] = arguments.variable(mask, "mask", "masked_select")
     return emit("masked_select", inputs, name=name, out="Y")
@@ -51,10 +51,11 @@ def unique(
     dtype: Any = "int64",
     name: str | None = None,
 ) -> Any:
-    """The different elements, or slices along `axis`, in order (paddle.unique).
+    """Find the distinct elements, or slices along `axis`, in sorted order (paddle.unique).
 
-    With the flags also where each was first, which one each element of x is, and how many there
-    are, of `dtype`. No gradient flows through it.
+    Each flag adds a result of `dtype`: the index of the first occurrence of each distinct element,
+    the index of each element of x among the distinct ones, and the number of occurrences. No
+    gradient flows through the results.
     """
     wanted = {
         "Indices": arguments.flag(return_index, "return_index", "unique"),
@@ -80,9 +81,9 @@ def unique_consecutive(
     dtype: Any = "int64",
     name: str | None = None,
 ) -> Any:
-    """x with runs of equal elements, or slices along `axis`, made one (paddle.unique_consecutive).
+    """Collapse runs of equal elements, or of slices along `axis` (paddle.unique_consecutive).
 
-    With the flags also which one each element became, and how long the runs are, of `dtype`.
+    Each flag adds a result of `dtype`: the index of each element's run, and the run lengths.
     """
     wanted = {
         "Index": arguments.flag(return_inverse, "return_inverse", "unique_consecutive"),
@@ -100,7 +101,7 @@ def unique_consecutive(
 def _several(
     type: str, x: Variable, wanted: dict[str, bool], attrs: dict[str, Any], name: str | None
 ) -> Any:
-    """The main output, and those of the others that are wanted."""
+    """Emit an operator; return its main output and the other requested outputs."""
     helper = LayerHelper(type, name)
     slots = ("Out", *wanted)
     inputs = {"X": arguments.variable(x, "x", type)}
@@ -113,9 +114,9 @@ def _several(
 def bincount(
     x: Variable, weights: Variable | None = None, minlength: int = 0, name: str | None = None
 ) -> Variable:
-    """Number of times each of 0, 1, … max(x) is in the vector x, or the sum of its weights.
+    """Count the occurrences of 0, 1, … max(x) in the vector x, or sum their weights.
 
-    At least `minlength` bins. Paddle page: paddle.bincount.
+    The result has at least `minlength` bins. Paddle page: paddle.bincount.
     """
     inputs = {"X": arguments.variable(x, "x", "bincount")}
     if weights is not None:

@@ -1,6 +1,6 @@
-"""Decompositions of matrices and their uses (paddle.linalg).
+"""Matrix decompositions and solvers (paddle.linalg).
 
-All work on the last two axes and keep the others as batches.
+All work on the last two axes; the others are batch axes.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ def _triangle(UPLO: str, function: str) -> dict[str, Any]:
 
 
 def swap_last(x: Variable) -> Variable:
-    """The matrices transposed."""
+    """Transpose the last two axes."""
     rank = len(x.shape)
     return transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
 
 def det(x: Variable, name: str | None = None) -> Variable:
-    """Determinants of square matrices (paddle.linalg.det)."""
+    """Compute the determinants of square matrices (paddle.linalg.det)."""
     return emit("determinant", {"Input": matrices_of(x, "x", "det")}, name=name)
 
 
 def slogdet(x: Variable, name: str | None = None) -> Variable:
-    """Signs, and logarithms of the absolute values, of determinants: [2, ...] (linalg.slogdet)."""
+    """Compute signs and log absolute values of determinants: [2, ...] (paddle.linalg.slogdet)."""
     return emit("slogdeterminant", {"Input": matrices_of(x, "x", "slogdet")}, name=name)
 
 
 def qr(x: Variable, mode: str = "reduced", name: str | None = None) -> Any:
-    """x = q @ r with r upper triangular; (q, r), or r alone for mode 'r' (paddle.linalg.qr)."""
+    """Factor x = q @ r with r upper triangular; return (q, r), or r for mode 'r' (linalg.qr)."""
     kind = arguments.choice(mode, "mode", "qr", ("reduced", "complete", "r"))
     made = LayerHelper("qr", name).emit_all(
         "qr", {"X": matrices_of(x, "x", "qr")}, {"mode": kind}, ("Q", "R")
@@ -74,7 +74,7 @@ def qr(x: Variable, mode: str = "reduced", name: str | None = None) -> Any:
 def svd(
     x: Variable, full_matrices: bool = False, name: str | None = None
 ) -> tuple[Variable, Variable, Variable]:
-    """(u, s, vh) with x = u @ diag(s) @ vh and s falling (paddle.linalg.svd)."""
+    """Factor x = u @ diag(s) @ vh with s descending; return (u, s, vh) (paddle.linalg.svd)."""
     attrs = {"full_matrices": arguments.flag(full_matrices, "full_matrices", "svd")}
     inputs = {"X": matrices_of(x, "x", "svd")}
     u, s, vh = LayerHelper("svd", name).emit_all("svd", inputs, attrs, ("U", "S", "VH"))
@@ -82,12 +82,12 @@ def svd(
 
 
 def svdvals(x: Variable, name: str | None = None) -> Variable:
-    """The singular values, falling (paddle.linalg.svdvals)."""
+    """Compute the singular values in descending order (paddle.linalg.svdvals)."""
     return svd(x, name=name)[1]
 
 
 def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variable, Variable]:
-    """Eigenvalues, rising, and eigenvectors of Hermitian matrices (paddle.linalg.eigh).
+    """Compute ascending eigenvalues, and eigenvectors, of Hermitian matrices (paddle.linalg.eigh).
 
     Only the lower ('L') or the upper ('U') triangle is read.
     """
@@ -98,27 +98,27 @@ def eigh(x: Variable, UPLO: str = "L", name: str | None = None) -> tuple[Variabl
 
 
 def eigvalsh(x: Variable, UPLO: str = "L", name: str | None = None) -> Variable:
-    """Eigenvalues of Hermitian matrices, rising (paddle.linalg.eigvalsh)."""
+    """Compute the eigenvalues of Hermitian matrices, ascending (paddle.linalg.eigvalsh)."""
     inputs = {"X": matrices_of(x, "x", "eigvalsh")}
     return emit("eigvalsh", inputs, _triangle(UPLO, "eigvalsh"), name=name, out="Eigenvalues")
 
 
 def eig(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
-    """Complex eigenvalues and eigenvectors of square matrices, on CPU only (paddle.linalg.eig)."""
+    """Compute complex eigenvalues and eigenvectors, on CPU only (paddle.linalg.eig)."""
     outs = ("Eigenvalues", "Eigenvectors")
     made = LayerHelper("eig", name).emit_all("eig", {"X": matrices_of(x, "x", "eig")}, {}, outs)
     return made[0], made[1]
 
 
 def eigvals(x: Variable, name: str | None = None) -> Variable:
-    """Complex eigenvalues of square matrices, on CPU only (paddle.linalg.eigvals)."""
+    """Compute complex eigenvalues of square matrices, on CPU only (paddle.linalg.eigvals)."""
     return emit("eigvals", {"X": matrices_of(x, "x", "eigvals")}, name=name)
 
 
 def lu(x: Variable, pivot: bool = True, get_infos: bool = False, name: str | None = None) -> Any:
-    """Both triangles of the LU decomposition in one, and the rows exchanged, from 1, int32.
+    """Factor x by LU; return both triangles in one matrix, and the int32 pivots, from 1.
 
-    With `get_infos` a third int32 tensor says whether it failed (0: it did not). Raises
+    With `get_infos` a third int32 tensor is 0 where the decomposition succeeded. Raises
     UnsupportedError for pivot=False. Paddle page: paddle.linalg.lu.
     """
     if not arguments.flag(pivot, "pivot", "lu"):
@@ -136,7 +136,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """The permutation, lower and upper triangular matrices of a result of `lu` (linalg.lu_unpack).
+    """Unpack a result of `lu` to permutation, lower and upper triangular matrices (lu_unpack).
 
     A result that is not unpacked is an empty tensor.
     """
@@ -154,10 +154,11 @@ def lu_unpack(
 def lu_solve(
     b: Variable, lu: Variable, pivots: Variable, trans: str = "N", name: str | None = None
 ) -> Variable:
-    """The x of A @ x = b, where `lu` and `pivots` are what `lu(A)` gives (paddle.linalg.lu_solve).
+    """Solve A @ x = b for x, with `lu` and `pivots` from `lu(A)` (paddle.linalg.lu_solve).
 
-    With `trans` "T" or "C" A is transposed, for both without a conjugate, as in Paddle. Batches of
-    the three are broadcast. Raises ValueError for other letters and shapes that do not fit.
+    With `trans` "T" or "C" A is transposed; as in Paddle, neither conjugates it. The batch axes of
+    the three operands broadcast. Raises ValueError for another `trans` and for shapes that do not
+    fit.
     """
     function = "lu_solve"
     if trans not in ("N", "T", "C"):
@@ -185,7 +186,7 @@ def lu_solve(
 
 
 def solve(x: Variable, y: Variable, left: bool = True, name: str | None = None) -> Variable:
-    """The z of x @ z = y, for a matrix or a vector y; of z @ x = y if not `left` (linalg.solve)."""
+    """Solve x @ z = y for z, y a matrix or a vector; z @ x = y if not `left` (linalg.solve)."""
     inputs = {"X": matrices_of(x, "x", "solve"), "Y": arguments.variable(y, "y", "solve")}
     if arguments.flag(left, "left", "solve"):
         return emit("solve", inputs, name=name)
@@ -206,9 +207,9 @@ def triangular_solve(
     unitriangular: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The z of x @ z = y for triangular matrices x (paddle.linalg.triangular_solve).
+    """Solve x @ z = y for z, with triangular matrices x (paddle.linalg.triangular_solve).
 
-    `unitriangular` takes ones for the diagonal.
+    With `unitriangular` the diagonal counts as ones.
     """
     function = "triangular_solve"
     inputs = {"X": matrices_of(x, "x", function), "Y": matrices_of(y, "y", function)}
@@ -223,28 +224,28 @@ def triangular_solve(
 def cholesky_solve(
     x: Variable, y: Variable, upper: bool = False, name: str | None = None
 ) -> Variable:
-    """The z of A @ z = x where y is the Cholesky factor of A (paddle.linalg.cholesky_solve)."""
+    """Solve A @ z = x for z, where y is the Cholesky factor of A (linalg.cholesky_solve)."""
     function = "cholesky_solve"
     inputs = {"X": matrices_of(x, "x", function), "Y": matrices_of(y, "y", function)}
     return emit(function, inputs, {"upper": arguments.flag(upper, "upper", function)}, name=name)
 
 
 def cholesky_inverse(x: Variable, upper: bool = False, name: str | None = None) -> Variable:
-    """The inverse of the matrix whose Cholesky factor is x (paddle.linalg.cholesky_inverse)."""
+    """Invert the matrix whose Cholesky factor is x (paddle.linalg.cholesky_inverse)."""
     lower = matrices_of(x, "x", "cholesky_inverse")
     product = matmul(lower, lower, upper, not upper)
     return inverse(product, name)
 
 
 def matrix_power(x: Variable, n: int, name: str | None = None) -> Variable:
-    """Square matrices times themselves; of the inverses for negative n (linalg.matrix_power)."""
+    """Raise square matrices to the power n, their inverses for negative n (linalg.matrix_power)."""
     inputs = {"X": matrices_of(x, "x", "matrix_power")}
     attrs = {"n": arguments.integer(n, "n", "matrix_power")}
     return emit("matrix_power", inputs, attrs, name=name)
 
 
 def matrix_exp(x: Variable, name: str | None = None) -> Variable:
-    """The exponential series of square matrices (paddle.linalg.matrix_exp)."""
+    """Compute the exponential of square matrices (paddle.linalg.matrix_exp)."""
     return emit("matrix_exp", {"X": matrices_of(x, "x", "matrix_exp")}, name=name)
 
 
@@ -256,10 +257,11 @@ def matrix_rank(
     rtol: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Number of singular values above a tolerance, int64 (paddle.linalg.matrix_rank).
+    """Count the singular values above a tolerance, int64 (paddle.linalg.matrix_rank).
 
     `tol` is a number or a Variable; by default it is the largest value times the size times the
-    rounding error. `atol` and `rtol` (times the largest value) are other ways to say it.
+    rounding error. Instead of `tol`, the tolerance may be the larger of `atol` and `rtol` times the
+    largest value.
     """
     inputs = {"X": matrices_of(x, "x", "matrix_rank")}
     attrs: dict[str, Any] = {"hermitian": arguments.flag(hermitian, "hermitian", "matrix_rank")}
@@ -286,7 +288,7 @@ def _tolerance(x: Variable, atol: Any, rtol: Any, hermitian: bool) -> Variable:
 def pinv(
     x: Variable, rcond: Any = 1e-15, hermitian: bool = False, name: str | None = None
 ) -> Variable:
-    """The pseudo-inverse; singular values up to rcond times the largest count as 0."""
+    """Compute the pseudo-inverse; singular values up to `rcond` times the largest count as 0."""
     matrices_of(x, "x", "pinv")
     if arguments.flag(hermitian, "hermitian", "pinv"):
         values, left = eigh(x)
@@ -305,7 +307,7 @@ def pinv(
 
 
 def _by_columns(x: Variable, factors: Variable) -> Variable:
-    """Each column times a real factor."""
+    """Scale each column by a real factor."""
     if not x.dtype.is_complex:
         return multiply(x, unsqueeze(factors, -2))
     zero = full([], 0.0, factors.dtype)
@@ -313,7 +315,7 @@ def _by_columns(x: Variable, factors: Variable) -> Variable:
 
 
 def multi_dot(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """The product of matrices, cheapest order first; the ends may be vectors (multi_dot)."""
+    """Multiply matrices in the cheapest order; the first and last may be vectors (multi_dot)."""
     parts = arguments.variables(x, "x", "multi_dot")
     if len(parts) < 2:
         raise ValueError("multi_dot(): 'x' should have two tensors or more")
@@ -321,9 +323,10 @@ def multi_dot(x: Sequence[Variable], name: str | None = None) -> Variable:
 
 
 def householder_product(x: Variable, tau: Variable, name: str | None = None) -> Variable:
-    """The first columns of the product of reflections (paddle.linalg.householder_product).
+    """Compute the first columns of a product of Householder reflections (householder_product).
 
-    Column i of x, below a one on the diagonal, is the i-th vector and tau[i] its factor.
+    Column i of x, below a one on the diagonal, is the i-th reflection vector, and tau[i] its
+    factor.
     """
     arguments.variable(x, "x", "householder_product")
     arguments.variable(tau, "tau", "householder_product")
@@ -361,9 +364,9 @@ def ormqr(
     transpose: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Q @ y, or y @ Q without `left`, for the Q of `householder_product` (paddle.linalg.ormqr).
+    """Compute Q @ y, or y @ Q without `left`, for the Q of `householder_product` (linalg.ormqr).
 
-    `transpose` takes the transpose of Q.
+    `transpose` uses the transpose of Q.
     """
     q = householder_product(x, tau)
     if arguments.flag(left, "left", "ormqr"):
@@ -378,11 +381,12 @@ def lstsq(
     driver: str | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable, Variable]:
-    """The z with the least |x @ z - y|, residuals, ranks and singular values (linalg.lstsq).
+    """Solve for the z with the least |x @ z - y| (paddle.linalg.lstsq).
 
-    Singular values below rcond times the largest count as 0. Residuals are squared norms, an empty
-    tensor unless there are more rows than columns (of full rank); ranks are int32. All drivers give
-    the same solution: 'gels' gives no ranks, and only 'gelsd' and 'gelss' give singular values.
+    Returns z, residuals, ranks and singular values. Singular values below rcond times the largest
+    count as 0. Residuals are squared norms, an empty tensor unless x has more rows than columns;
+    they assume full rank. Ranks are int32. All drivers give the same solution: 'gels' gives no
+    ranks, and only 'gelsd' and 'gelss' give singular values.
     """
     matrices_of(x, "x", "lstsq")
     vector = len(arguments.variable(y, "y", "lstsq").shape) == 1

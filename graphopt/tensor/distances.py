@@ -1,4 +1,4 @@
-"""Lengths of and distances between tensors (paddle.*)."""
+"""Norms of tensors, and distances between them (paddle.*)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def norm(
     *,
     dtype: Any = None,
 ) -> Variable:
-    """The p-norm over an axis, two axes, or all (paddle.norm).
+    """Compute the p-norm over an axis, two axes, or all (paddle.norm).
 
     `p` is a number, infinity, "fro" for the square root of the sum of squares, or "nuc" for the sum
-    of singular values. Else it is the norm of the elements, not of matrices as operators. It is
-    computed in `dtype`, if given.
+    of singular values. Except for "nuc", it is the norm of the elements as a vector, not an
+    operator norm. It is computed in `dtype`, if set.
     """
     arguments.variable(x, "x", "norm")
     x = x if dtype is None else cast(x, dtype)
@@ -49,7 +49,7 @@ def norm(
 
 
 def _nuclear(x: Variable, axes: list[int], keepdim: bool, name: str | None) -> Variable:
-    """The sum of the singular values of the matrices in two axes (or of a matrix)."""
+    """Sum the singular values of the matrices in two axes (or of a matrix)."""
     rank = len(x.shape)
     pair = [axis % rank for axis in axes] if axes else list(range(rank))
     if len(pair) != 2:
@@ -63,5 +63,5 @@ def _nuclear(x: Variable, axes: list[int], keepdim: bool, name: str | None) -> V
 
 @one_layer("dist")
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:
-    """The p-norm of x - y, whose shapes broadcast, a 0-D tensor (paddle.dist)."""
+    """Compute the p-norm of x - y, whose shapes broadcast, a 0-D tensor (paddle.dist)."""
     return norm(subtract(x, y), arguments.number(p, "p", "dist"), name=name)

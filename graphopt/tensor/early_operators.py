@@ -1,8 +1,8 @@
-"""`x + y`, `2 * x`, `x < 0`, … in programs of paddle.fluid, by the rules of 1.8.
+"""Operators such as `x + y` and `x < 0` in programs of paddle.fluid, by the rules of 1.8.
 
-The left operand decides the dtype. A right one whose first dimension is unknown is aligned with the
-first dimension of the left one, not the last: `x - reduce_max(x, dim=1)` subtracts from each row
-its own maximum. Integers divide towards 0.
+The left operand decides the dtype. A right operand whose first dimension is unknown is aligned with
+the first dimension of the left one, not the last: `x - reduce_max(x, dim=1)` subtracts from each
+row its own maximum. Integer division rounds toward 0.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from graphopt.tensor.scaled import (
 
 
 def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any:
-    """The operator with a Variable, number or array; NotImplemented for other things.
+    """Emit an operator on x and a Variable, number or array; else return NotImplemented.
 
-    Raises ProgramError for a fraction and an integer tensor, and TypeError for `//` of others than
-    integers.
+    Raises ProgramError for a fraction with an integer tensor, and TypeError for `//` of operands
+    that are not integers.
     """
     if reverse and type in ("elementwise_floordiv", "elementwise_mod"):
         return NotImplemented
@@ -77,7 +77,7 @@ def _of_two(type: str, x: Variable, other: Variable, *, reverse: bool) -> Variab
 
 
 def _remainder(x: Variable, y: Variable, axis: int) -> Variable:
-    """x % y of integers with the sign of x; since 2.0 the operator of that name has that of y."""
+    """Emit x % y of integers with the sign of x; elementwise_mod has the sign of y since 2.0."""
     layer = "elementwise_mod"
     whole = append("elementwise_div", {"X": x, "Y": y}, {"axis": axis}, layer=layer)
     part = append("elementwise_mul", {"X": whole, "Y": y}, {"axis": axis}, layer=layer)

@@ -30,11 +30,12 @@ def histogramdd(
     weights: Variable | None = None,
     name: str | None = None,
 ) -> tuple[Variable, list[Variable]]:
-    """The number of points x [..., d] in each cell of a grid, and the grid's bounds by axis.
+    """Count the points x [..., d] in each cell of a grid; also return the cell edges by axis.
 
-    `bins` is the number of cells by axis, one for all, or a tuple of bounds, tensors. Without
-    bounds, `ranges` has the lowest and the highest one of each axis, or the points do. `density`
-    divides by the total and by the size of a cell. Paddle page: paddle.histogramdd.
+    `bins` is the number of cells per axis, one number for all axes, or a tuple of tensors of edges.
+    Without edges, the grid spans `ranges`, the lowest and the highest bound of each axis, or else
+    the points. `density` divides by the total and by the cell size. Paddle page:
+    paddle.histogramdd.
     Raises ValueError for the wrong number of bins or ranges.
     """
     shape = arguments.variable(x, "x", _FUNCTION).shape
@@ -101,7 +102,7 @@ def _edges(
 
 
 def _between(low: Variable, high: Variable, count: int) -> Variable:
-    """The bounds of cells of one size: computed in float64, each from the end it is nearer to."""
+    """Compute the edges of equal cells in float64, each edge from the nearer end."""
     step = scale(cast(add(high, scale(low, -1.0)), "float64"), 1 / count)
     numbers = np.arange(count + 1.0)
     up = add(cast(low, "float64"), multiply(step, assign(numbers)))

@@ -1,8 +1,8 @@
-"""`x[...]` as NumPy has it (paddle.Tensor.__getitem__): first the slices, then the lookups.
+"""NumPy's indexing, `x[...]` (paddle.Tensor.__getitem__): first the slices, then the lookups.
 
-Integers, slices and None cut x; lists, arrays and Variables of integers or bools look elements up
+Integers, slices and None slice x; lists, arrays and Variables of integers or bools look elements up
 in the result of the slices. Bounds and integers may be Variables. In programs of paddle.fluid a
-number may be a Variable [1], and what has no axes left is [1], as in 1.8.
+number may be a Variable [1], and a result without axes has the shape [1], as in 1.8.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphopt.tensor.rearrange import broadcast_tensors
 def append(self: Variable, var: Variable) -> None:
     """Write a Variable after the last element of an array (paddle.Tensor.append).
 
-    Raises TypeError for a Variable that is no array.
+    Raises TypeError if `self` is no array.
     """
     if not is_array(self):
         raise TypeError(f"append(): '{self.name}' is a tensor and no array; use paddle.concat")
@@ -39,7 +39,7 @@ def append(self: Variable, var: Variable) -> None:
 
 
 def element(array: Variable, index: Any) -> Variable:
-    """The element of an array at a number, which may count from the end, or at a Variable."""
+    """Read an array's element at a number, which may count from the end, or at a Variable."""
     if isinstance(index, Variable):
         at = reshape(cast(index, "int64"), [1])
     else:
@@ -55,10 +55,10 @@ _END = 2**31 - 1
 
 @dataclass
 class Index:
-    """An index taken apart.
+    """An index, parsed into a slice, new axes and lookups.
 
-    `axes` with their `starts`, `ends` and `steps` are cut, `dropped` ones of them have one element;
-    `new_axes` and `lookups` are positions in the result of the cut.
+    The slice takes `axes` from `starts` to `ends` by `steps`, and drops the axes `dropped`, where
+    it takes one element. `new_axes` and `lookups` are positions in the result of the slice.
     """
 
     axes: list[int] = field(default_factory=list[int])
@@ -78,10 +78,10 @@ class Index:
 
 
 def get_item(x: Variable, index: Any) -> Variable:
-    """The part of x that an index names; integers drop their axis, None makes a new one.
+    """Index a tensor; integers drop their axis, None adds one.
 
-    A bool mask gives as many elements as it has true ones (see `data_sized`). Raises IndexError for
-    indices that do not fit x. Of an array, the element at a number.
+    A bool mask selects as many elements as it has true ones (see `data_sized`). Raises IndexError
+    for indices that do not fit x. Of an array, read the element at a number.
     """
     if is_array(x):
         return element(x, index)
@@ -97,10 +97,10 @@ def get_item(x: Variable, index: Any) -> Variable:
 
 
 def parse_index(x: Variable, index: Any, *, early: bool = False) -> Index:
-    """The index, checked against the shape of x.
+    """Parse an index and check it against the shape of x.
 
-    As in Paddle, an integer cuts, also beside lists and arrays. With `early` a Variable [1] is an
-    integer, too.
+    As in Paddle, an integer always slices, even next to lists and arrays. With `early` a Variable
+    [1] is an integer, too.
     """
     items = _full_index(index if isinstance(index, tuple) else (index,), x)
     parsed = Index()
@@ -126,7 +126,7 @@ def parse_index(x: Variable, index: Any, *, early: bool = False) -> Index:
 
 
 def _full_index(items: tuple[Any, ...], x: Variable) -> list[Any]:
-    """The index with arrays for lists, and its Ellipsis spelled out as whole axes."""
+    """Convert lists in an index to arrays, and pad it with whole axes at its Ellipsis or end."""
     items = tuple(_as_array(item) for item in items)
     rank = len(x.shape)
     used = sum(_axes_used(item) for item in items)
@@ -175,7 +175,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def _is_one(item: Any, *, early: bool) -> bool:
-    """True for an integer, also in a Variable without axes; with `early` in one of shape [1]."""
+    """True for an integer or a Variable of no axes; with `early` also for one of shape [1]."""
     if isinstance(item, Variable):
         return item.shape in ([(), (1,)] if early else [()]) and item.dtype != "bool"
     return isinstance(item, numbers.Integral)
@@ -236,7 +236,7 @@ def _cut(x: Variable, parsed: Index) -> Variable:
 
 
 def _cut_to_one(x: Variable, parsed: Index) -> Variable:
-    """The element [1] at a place on every axis."""
+    """Slice the element at one position of every axis, with the shape [1]."""
     if any(isinstance(start, Variable) for start in parsed.starts):
         return emit("reshape2", {"X": _cut(x, parsed)}, {"shape": [1]}, layer="reshape")
     parsed.dropped.pop()
@@ -244,7 +244,7 @@ def _cut_to_one(x: Variable, parsed: Index) -> Variable:
 
 
 def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:
-    """The elements, or slices, of x at the indices that are given for some of its axes."""
+    """Gather the elements, or slices, of x at the indices of some of its axes."""
     axes, indices = _as_indices(x, lookups)
     if len(indices) == 1 and len(indices[0].shape) == 1:
         return gather(x, indices[0], axes[0])
@@ -257,15 +257,15 @@ def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:
 
 
 def _in_front(x: Variable, axes: list[int]) -> Variable:
-    """x with these axes first."""
+    """Transpose x so that `axes` come first."""
     order = axes + [axis for axis in range(len(x.shape)) if axis not in axes]
     return x if order == sorted(order) else transpose(x, order)
 
 
 def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
-    """Order of the axes of a lookup's result, whose first `looked_up` axes are new.
+    """Compute the axis order of a lookup's result, whose first `looked_up` axes are new.
 
-    As in NumPy they replace the axes, or come first when these are not adjacent.
+    As in NumPy, the new axes replace the indexed axes, or come first when these are not adjacent.
     """
     apart = axes != list(range(axes[0], axes[0] + len(axes)))
     before = 0 if apart else axes[0]
@@ -274,7 +274,7 @@ def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
 
 
 def _as_indices(x: Variable, lookups: dict[int, Any]) -> tuple[list[int], list[Variable]]:
-    """The axes that are looked up in, and a Variable of integers for each; a mask has several."""
+    """Collect the lookup axes, and an integer Variable for each; a mask covers several."""
     axes: list[int] = []
     indices: list[Variable] = []
     shift = 0  # a mask of rank r stands at one position and covers r axes
@@ -304,7 +304,7 @@ def _positions(x: Variable, item: Any, axis: int) -> list[Variable]:
 
 
 def iterate(x: Variable) -> Iterator[Variable]:
-    """The slices along the first axis; TypeError when their number is not known."""
+    """Iterate over the slices of the first axis; raise TypeError if its size is unknown."""
     if not x.shape or x.shape[0] < 0:
         raise TypeError(
             f"cannot iterate over '{x.name}' of shape {list(x.shape)}: the size of its first axis "
@@ -314,9 +314,9 @@ def iterate(x: Variable) -> Iterator[Variable]:
 
 
 def set_item(x: Variable, index: Any, value: Any) -> Variable:
-    """A tensor like x with `value`, broadcast, at an index (paddle.static.setitem).
+    """Copy x with `value`, broadcast, at an index (paddle.static.setitem).
 
-    `value` is a number, an array or a Variable. x itself is not changed.
+    `value` is a number, an array or a Variable. x itself does not change.
     """
     from graphopt.tensor.search import where
 
@@ -340,9 +340,9 @@ def set_item(x: Variable, index: Any, value: Any) -> Variable:
 
 
 def _without_new_axes(value: Variable, parsed: Index, rank: int) -> Variable:
-    """A value for a part of a tensor of this rank, without its axes of 1 where the index has None.
+    """Squeeze from a value the axes that None adds in the index of a tensor of rank `rank`.
 
-    Raises IndexError where it is longer there.
+    Raises IndexError if such an axis is larger than 1.
     """
     whole = rank - len(parsed.dropped) + len(parsed.new_axes)
     axes = [axis - whole + len(value.shape) for axis in parsed.new_axes]
@@ -355,7 +355,7 @@ def _without_new_axes(value: Variable, parsed: Index, rank: int) -> Variable:
 
 
 def _is_the_same_for_all(value: Variable, rank: int) -> bool:
-    """True when a value for slices of this rank does not differ between the slices."""
+    """True when a value is the same for all slices of rank `rank`."""
     return all(size == 1 for size in value.shape[: len(value.shape) - rank])
 
 
@@ -369,7 +369,7 @@ def _as_value(x: Variable, value: Any) -> Variable:
 
 
 def _put(x: Variable, parsed: Index, value: Any) -> Variable:
-    """x with a value where looked-up indices point to, in the part that slices cut from it."""
+    """Copy x with a value at the lookup indices of the part of x that the slices take."""
     part = _cut(x, parsed) if parsed.axes else x
     if parsed.new_axes:
         part = unsqueeze(part, parsed.new_axes)
@@ -393,7 +393,7 @@ def _put(x: Variable, parsed: Index, value: Any) -> Variable:
 
 
 def _basic(parsed: Index, rank: int) -> tuple[Any, ...]:
-    """The part of an index that only cuts."""
+    """Rebuild the part of an index that only slices."""
     items: list[Any] = [slice(None)] * rank
     for axis, *bounds in zip(parsed.axes, parsed.starts, parsed.ends, parsed.steps, strict=True):
         items[axis] = bounds[0] if axis in parsed.dropped else slice(*bounds)

@@ -1,4 +1,4 @@
-"""The in-place forms of functions."""
+"""In-place forms of functions."""
 
 from __future__ import annotations
 

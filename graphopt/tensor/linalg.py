@@ -21,7 +21,7 @@ def matmul(
     transpose_y: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The matrix product by NumPy's rules, batch dimensions broadcast (paddle.matmul).
+    """Multiply matrices by NumPy's rules; batch dimensions broadcast (paddle.matmul).
 
     The transposes swap the last two dimensions and do not apply to vectors. Raises ProgramError
     when the contracted dimensions or the dtypes differ.
@@ -36,14 +36,14 @@ def matmul(
 
 @one_layer("mm")
 def mm(input: Variable, mat2: Variable, name: str | None = None) -> Variable:
-    """The matrix product of two tensors of rank 1 or more (paddle.mm)."""
+    """Multiply two tensors of rank 1 or more as matrices (paddle.mm)."""
     arguments.variable(input, "input", "mm")
     return matmul(input, arguments.variable(mat2, "mat2", "mm"), name=name)
 
 
 @one_layer("bmm")
 def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The products of two batches of matrices, [b, n, k] and [b, k, m] (paddle.bmm).
+    """Multiply two batches of matrices, [b, n, k] and [b, k, m] (paddle.bmm).
 
     Raises ValueError unless both are 3-D with one batch size.
     """
@@ -58,14 +58,14 @@ def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def transpose(x: Variable, perm: Any, name: str | None = None) -> Variable:
-    """The dimensions in the order `perm` (paddle.transpose)."""
+    """Permute the dimensions to the order `perm` (paddle.transpose)."""
     arguments.variable(x, "x", "transpose")
     axes = arguments.integers(perm, "perm", "transpose")
     return emit("transpose2", {"X": x}, {"axis": axes}, layer="transpose", name=name)
 
 
 def t(input: Variable, name: str | None = None) -> Variable:
-    """A matrix transposed; vectors and scalars unchanged (paddle.t).
+    """Transpose a matrix; return vectors and scalars unchanged (paddle.t).
 
     Raises ValueError for tensors of rank 3 or more: use transpose.
     """
@@ -78,7 +78,7 @@ def t(input: Variable, name: str | None = None) -> Variable:
 
 @one_layer("dot")
 def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The inner product of vectors, or of each pair of rows, in their dtype (paddle.dot)."""
+    """Compute the dot product of vectors, or of each pair of rows, in their dtype (paddle.dot)."""
     shape = arguments.variable(x, "x", "dot").shape
     if len(shape) not in (1, 2) or len(arguments.variable(y, "y", "dot").shape) != len(shape):
         raise ValueError(f"dot(): 'x' {list(shape)} and 'y' {list(y.shape)} should be 1-D or 2-D")
@@ -87,7 +87,7 @@ def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def mv(x: Variable, vec: Variable, name: str | None = None) -> Variable:
-    """The product of a matrix and a vector (paddle.mv)."""
+    """Multiply a matrix by a vector (paddle.mv)."""
     for what, value, rank in (("x", x, 2), ("vec", vec, 1)):
         if len(arguments.variable(value, what, "mv").shape) != rank:
             raise ValueError(f"mv(): '{what}' should be {rank}-D, found {list(value.shape)}")
@@ -103,9 +103,9 @@ def addmm(
     alpha: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """beta * input + alpha * x @ y (paddle.addmm).
+    """Compute beta * input + alpha * x @ y (paddle.addmm).
 
-    x and y are matrices, and input broadcasts to their product. Raises ValueError for others.
+    x and y are matrices, and input broadcasts to their product. Raises ValueError for other ranks.
     """
     shape = arguments.variable(input, "input", "addmm").shape
     factors = arguments.variable(x, "x", "addmm").shape, arguments.variable(y, "y", "addmm").shape
@@ -124,20 +124,20 @@ def addmm(
 
 @arguments.accept_old_names(input="x", other="y", dim="axis")
 def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> Variable:
-    """The vector product along an axis of size 3, by default the first one (paddle.cross)."""
+    """Compute the cross product along an axis of size 3, by default the first (paddle.cross)."""
     inputs = {"X": arguments.variable(x, "x", "cross"), "Y": arguments.variable(y, "y", "cross")}
     at = 9 if axis is None else arguments.integer(axis, "axis", "cross")
     return emit("cross", inputs, {"dim": at}, name=name)
 
 
 def cholesky(x: Variable, upper: bool = False, name: str | None = None) -> Variable:
-    """The triangular factor of symmetric positive-definite matrices (paddle.linalg.cholesky)."""
+    """Factor symmetric positive-definite matrices to triangular ones (paddle.linalg.cholesky)."""
     attrs = {"upper": arguments.flag(upper, "upper", "cholesky")}
     return emit("cholesky", {"X": arguments.variable(x, "x", "cholesky")}, attrs, name=name)
 
 
 def inverse(x: Variable, name: str | None = None) -> Variable:
-    """The inverses of matrices (paddle.inverse)."""
+    """Invert matrices (paddle.inverse)."""
     inputs = {"Input": arguments.variable(x, "x", "inverse")}
     return emit("inverse", inputs, name=name, out="Output")
 
@@ -146,10 +146,10 @@ inv = inverse
 
 
 def einsum(equation: str, *operands: Variable) -> Variable:
-    """Sums of products by Einstein's notation, as `ij,jk->ik` (paddle.einsum).
+    """Contract tensors by Einstein's notation, such as `ij,jk->ik` (paddle.einsum).
 
-    Without `->` the result has the letters that occur once, in the order of the alphabet. A size
-    of 1 broadcasts to what the letter has elsewhere. Raises AssertionError without operands.
+    Without `->` the result has the letters that occur once, in alphabetical order. A size of 1
+    broadcasts to the letter's size elsewhere. Raises AssertionError without operands.
     """
     if not operands:
         raise AssertedError("einsum(): at least one operand is expected after the equation")
@@ -164,13 +164,13 @@ def einsum(equation: str, *operands: Variable) -> Variable:
 
 @one_layer("outer")
 def outer(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The products of every element of x with every one of y (paddle.outer)."""
+    """Multiply every element of x by every element of y (paddle.outer)."""
     column = reshape(arguments.variable(x, "x", "outer"), [-1, 1])
     return multiply(column, reshape(arguments.variable(y, "y", "outer"), [1, -1]), name)
 
 
 def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Sums of products over the last axes; a plain product with a scalar (paddle.inner)."""
+    """Contract the last axes of x and y; multiply elementwise if one is a scalar (paddle.inner)."""
     if not arguments.variable(x, "x", "inner").shape or not y.shape:
         return multiply(x, y, name)
     rows_x, rows_y = (reshape(v, [-1, size_of(v, -1)]) for v in (x, y))
@@ -180,7 +180,7 @@ def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The Kronecker product: y times each element of x, as blocks (paddle.kron)."""
+    """Compute the Kronecker product: y times each element of x, as blocks (paddle.kron)."""
     inputs = {"X": arguments.variable(x, "x", "kron"), "Y": arguments.variable(y, "y", "kron")}
     return emit("kron", inputs, name=name)
 

@@ -19,32 +19,32 @@ def _compare(type: str, x: Variable, y: Any, name: str | None) -> Variable:
 
 
 def equal(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x == y; y may be a number (paddle.equal)."""
+    """Compute x == y; y may be a number (paddle.equal)."""
     return _compare("equal", x, y, name)
 
 
 def not_equal(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x != y (paddle.not_equal)."""
+    """Compute x != y (paddle.not_equal)."""
     return _compare("not_equal", x, y, name)
 
 
 def less_than(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x < y (paddle.less_than)."""
+    """Compute x < y (paddle.less_than)."""
     return _compare("less_than", x, y, name)
 
 
 def less_equal(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x <= y (paddle.less_equal)."""
+    """Compute x <= y (paddle.less_equal)."""
     return _compare("less_equal", x, y, name)
 
 
 def greater_than(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x > y (paddle.greater_than)."""
+    """Compute x > y (paddle.greater_than)."""
     return _compare("greater_than", x, y, name)
 
 
 def greater_equal(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x >= y (paddle.greater_equal)."""
+    """Compute x >= y (paddle.greater_equal)."""
     return _compare("greater_equal", x, y, name)
 
 
@@ -57,19 +57,19 @@ def _logical(type: str, x: Any, y: Any, out: Variable | None, name: str | None) 
 def logical_and(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Both are true; any number but 0 counts as true (paddle.logical_and)."""
+    """Compute the logical and; any number but 0 counts as true (paddle.logical_and)."""
     return _logical("logical_and", x, y, out, name)
 
 
 def logical_or(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Either is true (paddle.logical_or)."""
+    """Compute the logical or (paddle.logical_or)."""
     return _logical("logical_or", x, y, out, name)
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """x is false (paddle.logical_not)."""
+    """Compute the logical not (paddle.logical_not)."""
     inputs = {"X": arguments.variable(x, "x", "logical_not")}
     return emit_into(out, "logical_not", inputs, name=name, stop_gradient=True)
 
@@ -77,57 +77,57 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
 def logical_xor(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """One of the two is true (paddle.logical_xor)."""
+    """Compute the logical xor (paddle.logical_xor)."""
     return _logical("logical_xor", x, y, out, name)
 
 
 def bitwise_and(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Bits set in both; of bools logical_and (paddle.bitwise_and)."""
+    """Compute the bitwise and, the logical and of bools (paddle.bitwise_and)."""
     return _logical("bitwise_and", x, y, out, name)
 
 
 def bitwise_or(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Bits set in either; of bools logical_or (paddle.bitwise_or)."""
+    """Compute the bitwise or, the logical or of bools (paddle.bitwise_or)."""
     return _logical("bitwise_or", x, y, out, name)
 
 
 def bitwise_xor(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Bits set in one of the two; of bools logical_xor (paddle.bitwise_xor)."""
+    """Compute the bitwise xor, the logical xor of bools (paddle.bitwise_xor)."""
     return _logical("bitwise_xor", x, y, out, name)
 
 
 def bitwise_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Every bit flipped; of bools logical_not (paddle.bitwise_not)."""
+    """Flip every bit; of bools, compute the logical not (paddle.bitwise_not)."""
     inputs = {"X": arguments.variable(x, "x", "bitwise_not")}
     return emit_into(out, "bitwise_not", inputs, name=name, stop_gradient=True)
 
 
 def isnan(x: Variable, name: str | None = None) -> Variable:
-    """True for each element that is not a number (paddle.isnan)."""
+    """Test each element for nan (paddle.isnan)."""
     inputs = {"X": arguments.variable(x, "x", "isnan")}
     return emit("isnan_v2", inputs, name=name, stop_gradient=True)
 
 
 def isinf(x: Variable, name: str | None = None) -> Variable:
-    """True for each infinite element (paddle.isinf)."""
+    """Test each element for infinity of either sign (paddle.isinf)."""
     inputs = {"X": arguments.variable(x, "x", "isinf")}
     return emit("isinf_v2", inputs, name=name, stop_gradient=True)
 
 
 def isfinite(x: Variable, name: str | None = None) -> Variable:
-    """True for each element that is neither infinite nor nan (paddle.isfinite)."""
+    """Test whether each element is neither infinite nor nan (paddle.isfinite)."""
     inputs = {"X": arguments.variable(x, "x", "isfinite")}
     return emit("isfinite_v2", inputs, name=name, stop_gradient=True)
 
 
 def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """True if shapes and elements are equal, a 0-D bool tensor (paddle.equal_all)."""
+    """Test whether shapes and elements are equal, a 0-D bool tensor (paddle.equal_all)."""
     return _logical("equal_all", x, y, None, name)
 
 
@@ -151,7 +151,7 @@ def isclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """True for each element with |x - y| <= atol + rtol * |y| (paddle.isclose)."""
+    """Test each element for |x - y| <= atol + rtol * |y| (paddle.isclose)."""
     return _close("isclose", x, y, rtol, atol, equal_nan, name)
 
 
@@ -163,17 +163,17 @@ def allclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """True if |x - y| <= atol + rtol * |y| everywhere (paddle.allclose)."""
+    """Test whether |x - y| <= atol + rtol * |y| everywhere (paddle.allclose)."""
     return _close("allclose", x, y, rtol, atol, equal_nan, name)
 
 
 def all(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """True if every element over `axis` is true (paddle.all)."""
+    """Test whether every element over `axis` is true (paddle.all)."""
     return reduce("reduce_all", x, axis, keepdim, name, layer="all", stop_gradient=True)
 
 
 def any(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """True if some element over `axis` is true (paddle.any)."""
+    """Test whether some element over `axis` is true (paddle.any)."""
     return reduce("reduce_any", x, axis, keepdim, name, layer="any", stop_gradient=True)
 
 

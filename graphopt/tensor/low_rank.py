@@ -18,11 +18,11 @@ def svd_lowrank(
     M: Variable | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """The factors U, S and V of x - M, of rank `q` (paddle.linalg.svd_lowrank).
+    """Compute the factors U, S and V of x - M, of rank `q` (paddle.linalg.svd_lowrank).
 
     x is [..., rows, columns] of float32 or float64; U is [..., rows, q], the singular values S are
-    [..., q] and V is [..., columns, q], all of the dtype of x. The directions are random ones that
-    `niter` iterations improve. Without `q` the rank is 6, or that of a smaller x. Raises ValueError
+    [..., q] and V is [..., columns, q], all of the dtype of x. The basis is random; `niter`
+    iterations improve it. The default `q` is 6, or the smaller size of x if less. Raises ValueError
     for a `q` above the smaller size of x, for unknown sizes, and for a negative `niter`.
     """
     rows, columns = matrices_of(x, "x", "svd_lowrank").shape[-2:]
@@ -47,7 +47,7 @@ def pca_lowrank(
     niter: int = 2,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """As `svd_lowrank`, of x less the mean of its rows if `center` (paddle.linalg.pca_lowrank)."""
+    """Compute `svd_lowrank` of x, less the mean of its rows if `center` (linalg.pca_lowrank)."""
     matrices_of(x, "x", "pca_lowrank")
     if arguments.flag(center, "center", "pca_lowrank"):
         x = subtract(x, mean(x, axis=-2, keepdim=True))

@@ -1,4 +1,4 @@
-"""Other shapes, orders and dtypes of the same elements (paddle.*)."""
+"""Reshaping, splitting, joining and casting (paddle.*)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.tensor.array import is_array, tensor_array_to_tensor
 
 
 def cast(x: Variable, dtype: Any) -> Variable:
-    """x with another dtype (paddle.cast)."""
+    """Cast x to another dtype (paddle.cast)."""
     arguments.variable(x, "x", "cast")
     target = arguments.dtype(dtype, "dtype", "cast")
     attrs = {"in_dtype": x.dtype.code, "out_dtype": target.code}
@@ -22,7 +22,7 @@ def cast(x: Variable, dtype: Any) -> Variable:
 
 
 def reshape(x: Variable, shape: Any, name: str | None = None) -> Variable:
-    """The elements in another shape: 0 copies a dimension, one -1 is the rest (paddle.reshape).
+    """Reshape x; 0 copies a dimension, one -1 takes the rest (paddle.reshape).
 
     The shape may be a Variable, or have Variables in it. Raises ProgramError when the number of
     elements differs.
@@ -35,7 +35,7 @@ def reshape(x: Variable, shape: Any, name: str | None = None) -> Variable:
 def flatten(
     x: Variable, start_axis: int = 0, stop_axis: int = -1, name: str | None = None
 ) -> Variable:
-    """The axes from start to stop joined into one (paddle.flatten).
+    """Flatten the axes from `start_axis` to `stop_axis` into one (paddle.flatten).
 
     Raises ProgramError when an axis is out of range or start comes after stop.
     """
@@ -48,14 +48,14 @@ def flatten(
 
 
 def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
-    """Without the axes of size 1, those given or all of them (paddle.squeeze)."""
+    """Remove axes of size 1, the ones in `axis` or all of them (paddle.squeeze)."""
     arguments.variable(x, "x", "squeeze")
     axes = arguments.axes(axis, "squeeze")
     return emit("squeeze2", {"X": x}, {"axes": axes}, layer="squeeze", name=name)
 
 
 def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
-    """With axes of size 1 at these positions of the result (paddle.unsqueeze)."""
+    """Insert axes of size 1 at these positions of the result (paddle.unsqueeze)."""
     arguments.variable(x, "x", "unsqueeze")
     axes = sizes(axis, "axis", "unsqueeze", "AxesTensor", "AxesTensorList")
     return emit("unsqueeze2", {"X": x, **axes.inputs}, {"axes": axes.value}, name=name)
@@ -67,7 +67,7 @@ unsqueeze_ = in_place(unsqueeze, reshapes=True)
 
 
 def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:
-    """Tensors of one rank and dtype, or those of an array, joined along an axis (paddle.concat)."""
+    """Concatenate tensors of one rank and dtype, or an array's elements (paddle.concat)."""
     if isinstance(x, Variable) and is_array(x):
         return tensor_array_to_tensor(x, _axis(axis, "concat"), name)[0]
     inputs = arguments.variables([x] if isinstance(x, Variable) else x, "x", "concat")
@@ -76,7 +76,7 @@ def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = N
 
 
 def stack(x: Sequence[Variable] | Variable, axis: int = 0, name: str | None = None) -> Variable:
-    """Tensors of one shape and dtype, or those of an array, along a new axis (paddle.stack)."""
+    """Stack tensors of one shape and dtype, or an array's elements, on a new axis (stack)."""
     if isinstance(x, Variable) and is_array(x):
         return tensor_array_to_tensor(x, _axis(axis, "stack"), name, use_stack=True)[0]
     inputs = arguments.variables(x, "x", "stack")
@@ -90,7 +90,7 @@ def _axis(axis: Any, function: str) -> int:
 def split(
     x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = None
 ) -> list[Variable]:
-    """x cut along an axis in equal parts, or in parts of these sizes (paddle.split).
+    """Split x along an axis into equal parts, or parts of these sizes (paddle.split).
 
     One size may be -1 for the rest; sizes and the axis may be Variables. Raises ProgramError when
     the sizes do not add up.
@@ -112,14 +112,14 @@ def split(
 
 
 def chunk(x: Variable, chunks: int, axis: int = 0, name: str | None = None) -> list[Variable]:
-    """x cut along an axis in `chunks` equal parts (paddle.chunk)."""
+    """Split x along an axis into `chunks` equal parts (paddle.chunk)."""
     return split(x, arguments.integer(chunks, "chunks", "chunk"), axis, name)
 
 
 def slice(input: Variable, axes: Any, starts: Any, ends: Any) -> Variable:
-    """The range starts[i] to ends[i] of each axis axes[i] (paddle.slice).
+    """Slice each axis axes[i] from starts[i] to ends[i] (paddle.slice).
 
-    Negative bounds count from the end; bounds outside are cut off. Bounds may be Variables.
+    Negative bounds count from the end; bounds out of range are clamped. Bounds may be Variables.
     """
     inputs = {"Input": arguments.variable(input, "input", "slice")}
     attrs = {"axes": arguments.integers(axes, "axes", "slice"), "decrease_axis": []}
@@ -130,10 +130,7 @@ def slice(input: Variable, axes: Any, starts: Any, ends: Any) -> Variable:
 
 
 def expand(x: Variable, shape: Any, name: str | None = None) -> Variable:
-    """Axes of size 1 repeated up to `shape`, which may be a Variable; -1 keeps an axis.
-
-    Paddle page: paddle.expand.
-    """
+    """Broadcast x to `shape`, which may be a Variable; -1 keeps an axis (paddle.expand)."""
     arguments.variable(x, "x", "expand")
     dims = sizes(shape, "shape", "expand", "Shape", "expand_shapes_tensor")
     inputs = {"X": x, **dims.inputs}
@@ -141,14 +138,14 @@ def expand(x: Variable, shape: Any, name: str | None = None) -> Variable:
 
 
 def broadcast_to(x: Variable, shape: Any, name: str | None = None) -> Variable:
-    """The same as `expand` (paddle.broadcast_to)."""
+    """Broadcast x as `expand` does (paddle.broadcast_to)."""
     return expand(x, shape, name)
 
 
 def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = None) -> Variable:
-    """The slices of x along an axis (0) that a 1-D integer tensor names (paddle.gather).
+    """Gather slices of x along an axis (0) by a 1-D integer index (paddle.gather).
 
-    Numbers outside the axis raise when the program runs.
+    An index out of range raises when the program runs.
     """
     inputs = {"X": arguments.variable(x, "x", "gather")}
     inputs["Index"] = arguments.variable(index, "index", "gather")

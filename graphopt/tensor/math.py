@@ -1,7 +1,7 @@
 """Elementwise arithmetic, sums and products (paddle.*).
 
-Elementwise functions keep the shape of `x`. Two operands broadcast as in NumPy; of two floating
-dtypes the wider one counts, and a complex one beside any other, else they must be one. All raise
+Elementwise functions keep the shape of `x`. Two operands broadcast as in NumPy. Two floating dtypes
+promote to the wider one, and any dtype to a complex one; other dtypes must be equal. All raise
 TypeError for operands that are not Variables.
 """
 
@@ -22,36 +22,36 @@ from graphopt.tensor.scaled import promote
 
 
 def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
-    """An operator from X to Out."""
+    """Emit a unary operator from the slot X to Out."""
     return unary_as(type, type, x, name, **attrs)
 
 
 def unary_as(layer: str, type: str, x: Any, name: str | None = None, /, **attrs: Any) -> Variable:
-    """As `unary`, with a result that is called after another layer than the operator."""
+    """Emit a unary operator whose result is named after another layer."""
     return emit(type, {"X": arguments.variable(x, "x", type)}, attrs, layer=layer, name=name)
 
 
 def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1) -> Variable:
-    """An elementwise operator; `axis` is where the dimensions of y start in x (-1: at the end).
+    """Emit an elementwise operator; the dimensions of y start at `axis` of x (-1: at the end).
 
-    The result is called `<type>_0`, or by the name when it is given and free.
+    The result is named `name` if that is free, or by default `<type>_0` and so on.
     """
     x, y = promote(arguments.variable(x, "x", type), arguments.variable(y, "y", type))
     return emit_whole(type, {"X": x, "Y": y}, {"axis": axis}, layer=type, name=name)
 
 
 def add(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
-    """x + alpha * y (paddle.add)."""
+    """Compute x + alpha * y (paddle.add)."""
     return binary("elementwise_add", x, times(y, alpha, "add"), name)
 
 
 def subtract(x: Variable, y: Variable, name: str | None = None, *, alpha: float = 1) -> Variable:
-    """x - alpha * y (paddle.subtract)."""
+    """Compute x - alpha * y (paddle.subtract)."""
     return binary("elementwise_sub", x, times(y, alpha, "subtract"), name)
 
 
 def times(y: Variable, alpha: float, function: str) -> Variable:
-    """alpha * y for the arguments of a function: y for 1; integers times a fraction are float32."""
+    """Scale y by `alpha`; return y for 1. Integers times a fraction give float32."""
     if isinstance(alpha, (int, float)) and alpha == 1:
         return y
     alpha = arguments.number(alpha, "alpha", function)
@@ -61,16 +61,16 @@ def times(y: Variable, alpha: float, function: str) -> Variable:
 
 
 def multiply(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x * y (paddle.multiply)."""
+    """Compute x * y (paddle.multiply)."""
     return binary("elementwise_mul", x, y, name)
 
 
 def divide(
     x: Variable, y: Variable, name: str | None = None, *, rounding_mode: str | None = None
 ) -> Variable:
-    """x / y; integers divide towards zero and stay integers (paddle.divide).
+    """Compute x / y; integers divide toward zero and stay integers (paddle.divide).
 
-    The rounding mode "floor" rounds down, "trunc" towards zero. Raises ValueError for another.
+    The rounding mode "floor" rounds down, "trunc" toward zero. Raises ValueError for other modes.
     """
     if rounding_mode is not None:
         arguments.choice(rounding_mode, "rounding_mode", "divide", ("floor", "trunc"))
@@ -82,48 +82,48 @@ def divide(
 
 
 def _add_with_axis(x: Variable, y: Variable, axis: int = -1, name: str | None = None) -> Variable:
-    """x + y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    """Compute x + y; the dimensions of y start at `axis` of x (-1: at the end)."""
     return binary("elementwise_add", x, y, name, axis=axis)
 
 
 def _subtract_with_axis(
     x: Variable, y: Variable, axis: int = -1, name: str | None = None
 ) -> Variable:
-    """x - y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    """Compute x - y; the dimensions of y start at `axis` of x (-1: at the end)."""
     return binary("elementwise_sub", x, y, name, axis=axis)
 
 
 def _multiply_with_axis(
     x: Variable, y: Variable, axis: int = -1, name: str | None = None
 ) -> Variable:
-    """x * y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    """Compute x * y; the dimensions of y start at `axis` of x (-1: at the end)."""
     return binary("elementwise_mul", x, y, name, axis=axis)
 
 
 def _divide_with_axis(
     x: Variable, y: Variable, axis: int = -1, name: str | None = None
 ) -> Variable:
-    """x / y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    """Compute x / y; the dimensions of y start at `axis` of x (-1: at the end)."""
     return binary("elementwise_div", x, y, name, axis=axis)
 
 
 def maximum(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The larger of x and y (paddle.maximum)."""
+    """Compute the elementwise maximum of x and y (paddle.maximum)."""
     return binary("elementwise_max", x, y, name)
 
 
 def minimum(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The smaller of x and y (paddle.minimum)."""
+    """Compute the elementwise minimum of x and y (paddle.minimum)."""
     return binary("elementwise_min", x, y, name)
 
 
 def floor_divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x / y, down to a whole number (paddle.floor_divide)."""
+    """Compute x / y, rounded down to a whole number (paddle.floor_divide)."""
     return binary("elementwise_floordiv", x, y, name)
 
 
 def remainder(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The remainder of floor_divide, with the sign of y (paddle.remainder, mod, floor_mod)."""
+    """Compute the remainder of floor_divide, with the sign of y (remainder, mod, floor_mod)."""
     return binary("elementwise_mod", x, y, name)
 
 
@@ -131,17 +131,17 @@ mod = floor_mod = remainder
 
 
 def fmax(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The larger of x and y; a nan loses (paddle.fmax)."""
+    """Compute the elementwise maximum of x and y, ignoring nan (paddle.fmax)."""
     return binary("elementwise_fmax", x, y, name)
 
 
 def fmin(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The smaller of x and y; a nan loses (paddle.fmin)."""
+    """Compute the elementwise minimum of x and y, ignoring nan (paddle.fmin)."""
     return binary("elementwise_fmin", x, y, name)
 
 
 def atan2(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The angle of the point (y, x); float64 for integers (paddle.atan2)."""
+    """Compute the angle of the point (y, x); integers give float64 (paddle.atan2)."""
     x, y = promote(arguments.variable(x, "x", "atan2"), arguments.variable(y, "y", "atan2"))
     given = {"X1": x, "X2": y}
     exact = not any(v.dtype.is_differentiable for v in given.values())
@@ -150,7 +150,7 @@ def atan2(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def lerp(x: Variable, y: Variable, weight: Any, name: str | None = None) -> Variable:
-    """x + weight * (y - x); the weight is a number or a Variable (paddle.lerp)."""
+    """Compute x + weight * (y - x); the weight is a number or a Variable (paddle.lerp)."""
     arguments.variable(x, "x", "lerp")
     if not isinstance(weight, Variable):
         weight = full([], arguments.number(weight, "weight", "lerp"), x.dtype)
@@ -159,14 +159,14 @@ def lerp(x: Variable, y: Variable, weight: Any, name: str | None = None) -> Vari
 
 
 def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = None) -> Variable:
-    """Row i of the tensor that index[i] names (paddle.multiplex)."""
+    """Select row i of the tensor number index[i] (paddle.multiplex)."""
     slots = {"X": arguments.variables(inputs, "inputs", "multiplex")}
     ids = arguments.variable(index, "index", "multiplex")
     return emit("multiplex", {**slots, "Ids": ids}, name=name)
 
 
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """x to the power y, a number or a Variable (paddle.pow)."""
+    """Raise x to the power y, a number or a Variable (paddle.pow)."""
     if isinstance(y, Variable):
         x, y = promote(arguments.variable(x, "x", "pow"), y)
         return emit("elementwise_pow", {"X": x, "Y": y}, {"axis": -1}, name=name)
@@ -174,57 +174,57 @@ def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
 
 
 def as_float(x: Any, function: str) -> Variable:
-    """x, or its float32 form when it holds integers."""
+    """Cast integers to float32; return any other tensor unchanged."""
     is_exact = not arguments.variable(x, "x", function).dtype.is_differentiable
     return cast(x, "float32") if is_exact else x
 
 
 def exp(x: Variable, name: str | None = None) -> Variable:
-    """e to the power x; float32 for integers (paddle.exp)."""
+    """Compute e to the power x; float32 for integers (paddle.exp)."""
     return unary("exp", as_float(x, "exp"), name)
 
 
 def log(x: Variable, name: str | None = None) -> Variable:
-    """Natural logarithm; float32 for integers (paddle.log)."""
+    """Compute the natural logarithm; float32 for integers (paddle.log)."""
     return unary("log", as_float(x, "log"), name)
 
 
 def sqrt(x: Variable, name: str | None = None) -> Variable:
-    """Square root; float32 for integers (paddle.sqrt)."""
+    """Compute the square root; float32 for integers (paddle.sqrt)."""
     return unary("sqrt", as_float(x, "sqrt"), name)
 
 
 def rsqrt(x: Variable, name: str | None = None) -> Variable:
-    """1 / sqrt(x) (paddle.rsqrt)."""
+    """Compute 1 / sqrt(x) (paddle.rsqrt)."""
     return unary("rsqrt", as_float(x, "rsqrt"), name)
 
 
 def erf(x: Variable, name: str | None = None) -> Variable:
-    """The error function (paddle.erf)."""
+    """Compute the error function (paddle.erf)."""
     return unary("erf", as_float(x, "erf"), name)
 
 
 def square(x: Variable, name: str | None = None) -> Variable:
-    """x * x (paddle.square)."""
+    """Compute x * x (paddle.square)."""
     return unary("square", x, name)
 
 
 def abs(x: Variable, name: str | None = None) -> Variable:
-    """The absolute value (paddle.abs)."""
+    """Compute the absolute value (paddle.abs)."""
     return unary("abs", x, name)
 
 
 def tanh(x: Variable, name: str | None = None) -> Variable:
-    """Hyperbolic tangent (paddle.tanh)."""
+    """Compute the hyperbolic tangent (paddle.tanh)."""
     return unary("tanh", as_float(x, "tanh"), name)
 
 
 def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None) -> Variable:
-    """x limited to [min, max] (paddle.clip).
+    """Clamp x to [min, max] (paddle.clip).
 
     A limit is a number, a Variable of one element (floating-point or int32), or None for no limit.
-    Integers with a limit that is a float give float32, as in Paddle 3. Raises TypeError for
-    anything else.
+    Integers with a limit that is a float give float32, as in Paddle 3. Raises TypeError for other
+    limits.
     """
     whole = not arguments.variable(x, "x", "clip").dtype.is_floating
     if whole and any(isinstance(limit, (float, np.floating)) for limit in (min, max)):
@@ -266,9 +266,9 @@ def scale(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """scale * x + bias, or scale * (x + bias); `scale` may be a Variable (paddle.scale).
+    """Compute scale * x + bias, or scale * (x + bias) (paddle.scale).
 
-    `act` names an activation to apply afterwards.
+    `scale` may be a Variable. `act` names an activation to apply afterwards.
     """
     helper = LayerHelper("scale", name)
     arguments.variable(x, "x", "scale")
@@ -286,7 +286,7 @@ def scale(
 
 
 def neg(x: Variable, name: str | None = None) -> Variable:
-    """-x (paddle.neg)."""
+    """Negate x (paddle.neg)."""
     return scale(x, -1.0, name=name)
 
 
@@ -299,7 +299,7 @@ def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Varia
 
 
 def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Variable:
-    """The sum of tensors of one shape and dtype (paddle.add_n)."""
+    """Sum tensors of one shape and dtype (paddle.add_n)."""
     given = [inputs] if isinstance(inputs, Variable) else inputs
     return emit(
         "sum", {"X": arguments.variables(given, "inputs", "add_n")}, layer="add_n", name=name
@@ -309,7 +309,7 @@ def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Var
 def cumsum(
     x: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """Running sums along `axis`, or of the flattened tensor, in `dtype` (paddle.cumsum)."""
+    """Compute cumulative sums along `axis`, or of the flattened tensor, in `dtype` (cumsum)."""
     x = x if dtype is None else cast(x, dtype)
     at = -1 if axis is None else arguments.integer(axis, "axis", "cumsum")
     return unary("cumsum", x, name, axis=at, flatten=axis is None)
@@ -318,7 +318,7 @@ def cumsum(
 def cumprod(
     x: Variable, dim: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """Running products along `dim`, or of all elements, in `dtype` (paddle.cumprod)."""
+    """Compute cumulative products along `dim`, or of all elements, in `dtype` (paddle.cumprod)."""
     x = x if dtype is None else cast(x, dtype)
     if dim is None:
         x, dim = reshape(x, [-1]), 0
@@ -336,7 +336,7 @@ def reduce(
     stop_gradient: bool = False,
     **attrs: Any,
 ) -> Variable:
-    """A reduction over `axis`: an int, several, or all of them (None and [])."""
+    """Emit a reduction over `axis`: an int, several, or all axes (None and [])."""
     arguments.variable(x, "x", layer)
     dims = arguments.axes(axis, layer)
     keep = arguments.flag(keepdim, "keepdim", layer)
@@ -349,43 +349,43 @@ def reduce(
 def sum(
     x: Variable, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """The sum over `axis`; bool and int32 add up in int64 unless `dtype` is given (paddle.sum)."""
+    """Sum over `axis`; without a `dtype`, bool and int32 add up in int64 (paddle.sum)."""
     code = -1 if dtype is None else arguments.dtype(dtype, "dtype", "sum").code
     return reduce("reduce_sum", x, axis, keepdim, name, layer="sum", out_dtype=code)
 
 
 def max(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """The largest element over `axis` (paddle.max)."""
+    """Compute the maximum over `axis` (paddle.max)."""
     return reduce("reduce_max", x, axis, keepdim, name, layer="max")
 
 
 def min(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """The smallest element over `axis` (paddle.min)."""
+    """Compute the minimum over `axis` (paddle.min)."""
     return reduce("reduce_min", x, axis, keepdim, name, layer="min")
 
 
 def prod(
     x: Variable, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """The product over `axis`; cast to `dtype` first (paddle.prod)."""
+    """Compute the product over `axis`, after a cast to `dtype` (paddle.prod)."""
     x = x if dtype is None else cast(x, dtype)
     return reduce("reduce_prod", x, axis, keepdim, name, layer="reduce_prod")
 
 
 def amax(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """The largest element over `axis`; equal ones share its gradient (paddle.amax)."""
+    """Compute the maximum over `axis`; equal elements share its gradient (paddle.amax)."""
     return reduce("reduce_amax", x, axis, keepdim, name, layer="amax")
 
 
 def amin(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """The smallest element over `axis`; equal ones share its gradient (paddle.amin)."""
+    """Compute the minimum over `axis`; equal elements share its gradient (paddle.amin)."""
     return reduce("reduce_amin", x, axis, keepdim, name, layer="amin")
 
 
 def logsumexp(
     x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """log(sum(exp(x))) over `axis`, without overflow (paddle.logsumexp)."""
+    """Compute log(sum(exp(x))) over `axis`, without overflow (paddle.logsumexp)."""
     axes = arguments.axes(axis, "logsumexp")
     keep = arguments.flag(keepdim, "keepdim", "logsumexp")
     x = as_float(x, "logsumexp")

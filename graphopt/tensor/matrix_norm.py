@@ -23,10 +23,11 @@ def matrix_norm(
     keepdim: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The norm of matrices in two axes (paddle.linalg.matrix_norm).
+    """Compute the norm of the matrices in two axes (paddle.linalg.matrix_norm).
 
-    `p` is 'fro', 'nuc' (the sum of singular values), 2 or -2 (their extremes), 1 or -1 (extremes
-    of the column sums of absolute values) or infinity (of the row sums).
+    `p` is 'fro', 'nuc' (the sum of singular values), 2 or -2 (the largest or smallest singular
+    value), 1 or -1 (the largest or smallest column sum of absolute values), or infinity or
+    -infinity (the same of row sums).
     """
     rank = len(matrices_of(x, "x", "matrix_norm").shape)
     pair = [a % rank for a in arguments.pair(axis, "axis", "matrix_norm")]
@@ -58,7 +59,7 @@ def vector_norm(
     *,
     dtype: Any = None,
 ) -> Variable:
-    """The p-norm of the elements over axes, or of all (paddle.linalg.vector_norm)."""
+    """Compute the p-norm of the elements over axes, or of all elements (linalg.vector_norm)."""
     arguments.variable(x, "x", "vector_norm")
     x = x if dtype is None else cast(x, dtype)
     if p == 0:
@@ -67,9 +68,9 @@ def vector_norm(
 
 
 def cond(x: Variable, p: Any = None, name: str | None = None) -> Variable:
-    """The condition number: the norm times that of the inverse (paddle.linalg.cond).
+    """Compute the condition number, norm(x) * norm(inverse(x)) (paddle.linalg.cond).
 
-    `p` as in `matrix_norm`; None is 2. Matrices need not be square for 2 and -2.
+    `p` is as in `matrix_norm`; None is 2. Matrices need not be square for 2 and -2.
     """
     matrices_of(x, "x", "cond")
     if p in (None, 2, -2):

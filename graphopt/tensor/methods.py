@@ -1,8 +1,7 @@
-"""Gives Variables their operators and methods: `x + y`, `x.reshape([…])`, `x[0]`.
+"""Operators and methods of Variables: `x + y`, `x.reshape([…])`, `x[0]`.
 
-`Variable` is a plain record of the IR; its methods belong to the front end, which attaches them
-here, once, when a part of it is imported. The functions of the methods are imported when they are
-first called.
+`Variable` is a plain record of the IR. Its methods belong to the front end, which attaches them
+here, once, when a part of it is imported. A method imports its function when first called.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ CASTS: dict[str, str] = {
 
 
 class _Method:
-    """A function of graphopt/tensor as a method, which takes this one's place when it is used."""
+    """A method that looks up its function in graphopt/tensor and gives way to it on first use."""
 
     def __init__(self, file: str, name: str, attribute: str = "") -> None:
         self.file, self.name = file, name
@@ -178,22 +177,22 @@ def _operator(type: str, *, reverse: bool = False) -> Callable[..., Any]:
 
 
 def astype(self: Variable, dtype: Any) -> Variable:
-    """x with another dtype (paddle.Tensor.astype)."""
+    """Cast x to another dtype (paddle.Tensor.astype)."""
     return _file("scaled").cast_to(self, arguments.dtype(dtype, "dtype", "astype"))
 
 
 def cpu(self: Variable) -> Variable:
-    """The same values: the executor decides where a program runs (paddle.Tensor.cpu)."""
+    """Copy the tensor; the executor decides where a program runs (paddle.Tensor.cpu)."""
     return _file("creation").clone(self)
 
 
 def cuda(self: Variable, device_id: int | None = None, blocking: bool = True) -> Variable:
-    """The same values, as of `cpu` (paddle.Tensor.cuda)."""
+    """Copy the tensor, as `cpu` does (paddle.Tensor.cuda)."""
     return _file("creation").clone(self)
 
 
 def type_as(self: Variable, other: Variable) -> Variable:
-    """x with the dtype of another tensor (paddle.Tensor.type_as)."""
+    """Cast x to the dtype of another tensor (paddle.Tensor.type_as)."""
     return astype(self, arguments.variable(other, "other", "type_as").dtype)
 
 
@@ -205,19 +204,19 @@ def _cast_to(dtype: str) -> Callable[..., Any]:
 
 
 def detach(self: Variable) -> Variable:
-    """The same values, through which no gradient flows (paddle.Tensor.detach)."""
+    """Copy the tensor; no gradient flows through the copy (paddle.Tensor.detach)."""
     copy = _file("creation").clone(self)
     copy.stop_gradient = True
     return copy
 
 
 def where(self: Variable, x: Any, y: Any, name: str | None = None) -> Variable:
-    """x where this condition holds, else y."""
+    """Select x where this condition holds, else y."""
     return _file("search").where(self, x, y, name)
 
 
 def get_value(self: Variable, scope: Any = None) -> Any:
-    """The value of a persistable variable in a scope (the global one), as a tensor.
+    """Return a persistable variable's value in a scope (the global one), as a tensor.
 
     Raises ValueError when the scope does not have it, TypeError for another kind of scope. Paddle
     page: paddle.static.Variable.
@@ -235,8 +234,8 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     """Write a persistable variable in a scope (the global one); ValueError for another shape.
 
-    A Variable as the value is computed now, from parameters as they are; it needs no feed. In a
-    trace the program writes it in each run.
+    If `value` is a Variable, it is computed now, from the parameters' current values; it must not
+    need a feed. In a trace the program writes it in each run.
     """
     from graphopt.runtime.state.scope import global_scope
 
@@ -255,7 +254,7 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
 
 
 def _put_item(self: Variable, index: Any, value: Any) -> None:
-    """`x[index] = value` where layers are made or traced; RuntimeError in programs."""
+    """Assign `x[index] = value` in dynamic mode or a trace; raise RuntimeError in static mode."""
     dynamic = would_be_dynamic() and not self.is_data
     if not (is_converting() or dynamic):
         raise RuntimeError(
@@ -272,9 +271,9 @@ def _put_item(self: Variable, index: Any, value: Any) -> None:
 
 
 def item(self: Variable) -> Any:
-    """The Variable itself, which must have one element or one axis (Tensor.item).
+    """Return the Variable itself, which must have at most one axis (Tensor.item).
 
-    Of a constant in a script that has made no program, the number.
+    Where Paddle would be in dynamic mode, return the number of a constant.
     """
     value = None if is_converting() else known_before_runs(self)
     if value is not None:
@@ -287,10 +286,11 @@ def item(self: Variable) -> Any:
 
 
 def _truth(self: Variable) -> bool:
-    """True, as for any object in Paddle's static mode: `if x:` asks whether there is a Variable.
+    """Return True, as any object in Paddle's static mode: `if x:` tests that there is a Variable.
 
     A condition gets a warning, for it has no value yet. `x in [y]` is an exception: it compares by
-    `equal`, whose truth Python needs at once. Raises UnsupportedError in a trace.
+    `equal`, whose truth Python needs at once. Where Paddle would be in dynamic mode, a constant has
+    its own truth. Raises UnsupportedError in a trace.
     """
     if is_converting():
         raise UnsupportedError(
@@ -318,7 +318,7 @@ _said = False
 
 
 def _as_text(self: Variable) -> str:
-    """Its type. Where Paddle would print a value, a warning says once that there is none."""
+    """Return the type as text. Where Paddle would print a value, warn once that there is none."""
     global _said
     if would_be_dynamic() and not (is_converting() or _said):
         _said = True
@@ -332,7 +332,7 @@ def _as_text(self: Variable) -> str:
 
 
 def _format(self: Variable, form: str) -> str:
-    """The value of a constant in a form such as `.3f`; without a form the text of a Variable."""
+    """Format a constant by a spec such as `.3f`; without a spec, return the Variable's text."""
     return format(numpy(self).item(), form) if form else str(self)
 
 
@@ -349,7 +349,7 @@ def _no_values(self: Variable, *args: Any) -> NoReturn:
 
 
 def numpy(self: Variable) -> Any:
-    """The value of a parameter, a buffer or a constant; TypeError for other Variables."""
+    """Return the value of a parameter, a buffer or a constant; TypeError for other Variables."""
     if self.persistable and not is_converting():
         return value_of(self)
     value = None if is_converting() else known_before_runs(self)

@@ -37,7 +37,7 @@ _OF_NUMBERS = ("elementwise_floordiv", "elementwise_mod", "elementwise_pow")
 
 @in_own_program
 def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any:
-    """The operator with a Variable, number or array; NotImplemented for other things."""
+    """Emit an operator on x and a Variable, number or array; else return NotImplemented."""
     if x.block.program.is_fluid:
         return early_operators.operate(type, x, other, reverse=reverse)
     if isinstance(other, (np.ndarray, list, tuple)) and np.ndim(other):
@@ -65,24 +65,24 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
 
 @in_own_program
 def product(x: Variable, y: Variable) -> Variable:
-    """x @ y."""
+    """Emit `x @ y`."""
     inputs = {"X": x, "Y": arguments.variable(y, "y", "@")}
     return append("matmul_v2", inputs, {"trans_x": False, "trans_y": False})
 
 
 def product_from_left(x: Variable, y: Any) -> Variable:
-    """y @ x."""
+    """Emit `y @ x`."""
     return product(arguments.variable(y, "x", "@"), x)
 
 
 @in_own_program
 def negate(x: Variable) -> Variable:
-    """-x."""
+    """Emit `-x`."""
     return append("scale", {"X": x}, {"scale": -1.0, "bias": 0.0})
 
 
 def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
-    """x in the dtype that the operator with this number computes in."""
+    """Cast x to the dtype that the operator with this number computes in."""
     if type in COMPARISONS and not (isinstance(value, float) and is_integral(x.dtype)):
         return x
     if is_integral(x.dtype) and (isinstance(value, float) or type == "elementwise_div"):
@@ -94,12 +94,12 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
 
 
 def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]:
-    """Both operands in one dtype: the wider one of their kind, or the complex one.
+    """Cast both operands to one dtype: the wider one of their kind, or the complex one.
 
-    `/` of integers is float32, and an integer beside a float on the left has the float's dtype.
-    Raises ProgramError for an integer on the left of a float, which 2.6.2 rounds without a word and
-    3.3.1 refuses; in a trace, where the integer may be a number of Python, it becomes a float as in
-    Paddle's dynamic mode.
+    `/` of integers computes in float32, and an integer on the right of a float is cast to its
+    dtype. Raises ProgramError for an integer on the left of a float, which 2.6.2 rounds silently
+    and 3.3.1 refuses. In a trace, where the integer may be a Python number, it is cast to the
+    float's dtype, as in Paddle's dynamic mode.
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")

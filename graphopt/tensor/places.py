@@ -1,4 +1,4 @@
-"""Reading and writing elements at given places, on diagonals and in bins (paddle.*)."""
+"""Indexed reads and writes, diagonals and bins (paddle.*)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def index_add(
     *,
     alpha: float = 1,
 ) -> Variable:
-    """x with slices of alpha * value added where `index` says along `axis` (paddle.index_add)."""
+    """Add slices of alpha * value to x at `index` along `axis` (paddle.index_add)."""
     inputs = {
         "X": arguments.variable(x, "x", "index_add"),
         "Index": arguments.variable(index, "index", "index_add"),
@@ -46,10 +46,10 @@ def index_put(
     accumulate: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """x with values at the places that index tensors name together (paddle.index_put).
+    """Copy x with values at the positions of index tensors (paddle.index_put).
 
     There is one tensor of integers for each of the first axes; they and the values broadcast. A
-    bool tensor stands for the numbers of its true elements on as many axes as it has (see
+    bool tensor stands for the indices of its true elements, on as many axes as its rank (see
     `data_sized`); where one value goes to all of them, `where` is much faster. `accumulate` adds.
     """
     inputs = {
@@ -64,7 +64,7 @@ def index_put(
 def index_fill(
     x: Variable, index: Variable, axis: int, value: Any, name: str | None = None
 ) -> Variable:
-    """x with a number in the slices that `index` names along `axis` (paddle.index_fill)."""
+    """Fill the slices of x at `index` along `axis` with a number (paddle.index_fill)."""
     rank = len(arguments.variable(x, "x", "index_fill").shape)
     at = arguments.integer(axis, "axis", "index_fill")
     if not -rank <= at < rank:
@@ -81,11 +81,11 @@ def index_fill(
 
 
 def take(x: Variable, index: Variable, mode: str = "raise", name: str | None = None) -> Variable:
-    """Elements of the flattened tensor by number, in the shape of `index` (paddle.take).
+    """Gather elements of the flattened tensor, in the shape of `index` (paddle.take).
 
-    Negative numbers count from the end. Numbers outside are wrapped around, or cut off, with the
-    modes 'wrap' and 'clip' (which takes negative ones for 0); with 'raise' they read nan or the
-    least integer, as an error cannot come out of a compiled program.
+    Negative indices count from the end. Indices out of range wrap around with mode 'wrap', and are
+    clamped with 'clip', negative ones to 0. With 'raise' they read nan or the least integer,
+    because a compiled program cannot raise an error.
     """
     flat = flatten(arguments.variable(x, "x", "take"))
     arguments.choice(mode, "mode", "take", ("raise", "wrap", "clip"))
@@ -106,7 +106,7 @@ def take(x: Variable, index: Variable, mode: str = "raise", name: str | None = N
 def shard_index(
     input: Variable, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1
 ) -> Variable:
-    """The number within shard `shard_id` of an id that belongs to it, else `ignore_value`.
+    """Map an id to its number within shard `shard_id`, or else to `ignore_value`.
 
     Each shard has index_num / nshards numbers, rounded up. Paddle page: paddle.shard_index.
     """
@@ -123,7 +123,7 @@ def shard_index(
 
 
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Variable:
-    """Matrices in the axes dim1 and dim2 with the last axis on a diagonal (paddle.diag_embed)."""
+    """Put the last axis on a diagonal of matrices in the axes dim1 and dim2 (paddle.diag_embed)."""
     x = input if isinstance(input, Variable) else assign(np.asarray(input))
     attrs = {
         "offset": arguments.integer(offset, "offset", "diag_embed"),
@@ -134,13 +134,13 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> V
 
 
 def diagflat(x: Variable, offset: int = 0, name: str | None = None) -> Variable:
-    """A matrix with the elements of x, flattened, on a diagonal (paddle.diagflat)."""
+    """Build a matrix with the flattened elements of x on a diagonal (paddle.diagflat)."""
     arguments.variable(x, "x", "diagflat")
     return diag(x if len(x.shape) == 1 else flatten(x), offset, name=name)
 
 
 def _index_ranges(x: Variable, axes: Any, starts: Any, ends: Any, strides: Any) -> list[Any]:
-    """For each axis of x the numbers that a strided slice takes, as constants."""
+    """Compute the constant indices that a strided slice takes on each axis of x."""
     function = "slice_scatter"
     chosen: list[Any] = [np.arange(size) for size in x.shape]
     given = [
@@ -153,7 +153,7 @@ def _index_ranges(x: Variable, axes: Any, starts: Any, ends: Any, strides: Any) 
 
 
 def _overwrite(x: Variable, chosen: list[Any], value: Variable, name: str | None) -> Variable:
-    """x with values at the constant grid of places."""
+    """Copy x with values at a constant grid of positions."""
     if _smallest(x.shape) < 0:
         raise UnsupportedError(f"the sizes of x {list(x.shape)} must be known to write into it")
     grids = np.meshgrid(*chosen, indexing="ij")
@@ -165,7 +165,7 @@ def _overwrite(x: Variable, chosen: list[Any], value: Variable, name: str | None
 
 
 def _smallest(shape: Sequence[int]) -> int:
-    """The smallest dimension, 0 for none."""
+    """Return the smallest dimension, but 0 at most; a negative one is unknown."""
     return sorted([0, *shape])[0]
 
 
@@ -178,7 +178,7 @@ def slice_scatter(
     strides: Any,
     name: str | None = None,
 ) -> Variable:
-    """x with values in a strided slice of it (paddle.slice_scatter)."""
+    """Copy x with values in a strided slice (paddle.slice_scatter)."""
     arguments.variable(x, "x", "slice_scatter")
     arguments.variable(value, "value", "slice_scatter")
     return _overwrite(x, _index_ranges(x, axes, starts, ends, strides), value, name)
@@ -187,7 +187,7 @@ def slice_scatter(
 def select_scatter(
     x: Variable, values: Variable, axis: int, index: int, name: str | None = None
 ) -> Variable:
-    """x with values in one slice along `axis` (paddle.select_scatter)."""
+    """Copy x with values in one slice along `axis` (paddle.select_scatter)."""
     rank = len(arguments.variable(x, "x", "select_scatter").shape)
     at = arguments.integer(axis, "axis", "select_scatter") % rank
     arguments.variable(values, "values", "select_scatter")
@@ -204,7 +204,7 @@ def diagonal_scatter(
     axis2: int = 1,
     name: str | None = None,
 ) -> Variable:
-    """x with y on a diagonal of two axes (paddle.diagonal_scatter)."""
+    """Copy x with y on a diagonal of two axes (paddle.diagonal_scatter)."""
     shape = list(arguments.variable(x, "x", "diagonal_scatter").shape)
     if _smallest(shape) < 0:
         raise UnsupportedError(f"diagonal_scatter(): the sizes of x {shape} must be known")
@@ -226,7 +226,7 @@ def bucketize(
     right: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The positions of x among the elements of a sorted vector (paddle.bucketize)."""
+    """Find the position of each element of x in a sorted vector (paddle.bucketize)."""
     arguments.variable(sorted_sequence, "sorted_sequence", "bucketize")
     if len(sorted_sequence.shape) != 1:
         raise ValueError(
@@ -238,9 +238,9 @@ def bucketize(
 def histogram_bin_edges(
     input: Variable, bins: int = 100, min: float = 0.0, max: float = 0.0, name: str | None = None
 ) -> Variable:
-    """The bounds of the bins of `histogram`, float32 (paddle.histogram_bin_edges).
+    """Compute the bin edges of `histogram`, float32 (paddle.histogram_bin_edges).
 
-    With min and max equal they cover the elements.
+    If min and max are equal, the bins cover the elements.
     """
     low, high = (
         arguments.number(v, n, "histogram_bin_edges") for n, v in (("min", min), ("max", max))
@@ -266,7 +266,7 @@ def _edges_of_data(x: Variable, count: int, name: str | None) -> Variable:
 
 
 def fill_diagonal(x: Variable, value: float, offset: int = 0, wrap: bool = False) -> Variable:
-    """x with a number on its main diagonal (paddle.Tensor.fill_diagonal_)."""
+    """Copy x with a number on its main diagonal, or at an offset (Tensor.fill_diagonal_)."""
     shape = list(arguments.variable(x, "x", "fill_diagonal").shape)
     if len(shape) < 2 or _smallest(shape) < 0:
         raise ValueError(f"fill_diagonal(): 'x' should have rank 2 and known sizes, found {shape}")

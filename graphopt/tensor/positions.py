@@ -1,4 +1,4 @@
-"""Reading and writing elements at given positions (paddle.*).
+"""Gather and scatter operators (paddle.*).
 
 Positions outside a tensor raise in Paddle; here they read nan and are not written.
 """
@@ -19,12 +19,12 @@ from graphopt.tensor.search import where
 
 
 def _inputs(function: str, **slots: tuple[Any, str]) -> dict[str, Variable]:
-    """Operands by slot, each given with the name of its argument."""
+    """Map operands by slot, after a check; each comes with the name of its argument."""
     return {slot: arguments.variable(v, name, function) for slot, (v, name) in slots.items()}
 
 
 def gather_nd(x: Variable, index: Variable, name: str | None = None) -> Variable:
-    """The elements or slices of x that each row of `index` names (paddle.gather_nd)."""
+    """Gather the elements or slices of x at each row of `index` (paddle.gather_nd)."""
     inputs = _inputs("gather_nd", X=(x, "x"), Index=(index, "index"))
     return emit("gather_nd", inputs, name=name)
 
@@ -36,9 +36,9 @@ def scatter(
     overwrite: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """x with the rows that `index` names replaced by `updates` (paddle.scatter).
+    """Replace the rows of x at `index` with `updates` (paddle.scatter).
 
-    Without `overwrite` these rows become the sums of their updates.
+    Without `overwrite` each of these rows becomes the sum of its updates.
     """
     inputs = _inputs("scatter", X=(x, "x"), Ids=(index, "index"), Updates=(updates, "updates"))
     attrs = {"overwrite": arguments.flag(overwrite, "overwrite", "scatter")}
@@ -51,7 +51,7 @@ scatter_ = in_place(scatter)
 def scatter_nd_add(
     x: Variable, index: Variable, updates: Variable, name: str | None = None
 ) -> Variable:
-    """x with `updates` added where each row of `index` names (paddle.scatter_nd_add)."""
+    """Add `updates` to x at each row of `index` (paddle.scatter_nd_add)."""
     inputs = _inputs(
         "scatter_nd_add", X=(x, "x"), Index=(index, "index"), Updates=(updates, "updates")
     )
@@ -59,13 +59,13 @@ def scatter_nd_add(
 
 
 def scatter_nd(index: Variable, updates: Variable, shape: Any, name: str | None = None) -> Variable:
-    """Zeros of a shape with `updates` added where `index` names (paddle.scatter_nd)."""
+    """Add `updates` to zeros of a shape at each row of `index` (paddle.scatter_nd)."""
     dtype = arguments.variable(updates, "updates", "scatter_nd").dtype
     return scatter_nd_add(zeros(shape, dtype), index, updates, name)
 
 
 def _corner(x: Variable, like: Variable, axis: int) -> Variable:
-    """x cut to the sizes of another tensor, but along an axis."""
+    """Slice x to the sizes of `like` on every axis but one."""
     at = axis % len(x.shape)
     axes = [i for i, size in enumerate(like.shape) if i != at and -1 < size < x.shape[i]]
     return slice(x, axes, [0] * len(axes), [like.shape[i] for i in axes]) if axes else x
@@ -99,10 +99,10 @@ def _put_in_corner(
 def take_along_axis(
     arr: Variable, indices: Variable, axis: int, broadcast: bool = True
 ) -> Variable:
-    """Elements of `arr` by their number along an axis (paddle.take_along_axis).
+    """Gather elements of `arr` by their index along an axis (paddle.take_along_axis).
 
-    The other dimensions of the two tensors broadcast; without `broadcast`, those of `indices` may
-    be smaller and read the first elements.
+    The other dimensions of the two tensors broadcast. Without `broadcast`, the dimensions of
+    `indices` may be smaller, and the first elements of `arr` are read.
     """
     inputs = _inputs("take_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
     if not arguments.flag(broadcast, "broadcast", "take_along_axis"):
@@ -120,11 +120,11 @@ def put_along_axis(
     include_self: bool = True,
     broadcast: bool = True,
 ) -> Variable:
-    """`arr` with values written by their number along an axis (paddle.put_along_axis).
+    """Write values into `arr` by their index along an axis (paddle.put_along_axis).
 
     `reduce` combines values with the element: assign, add, multiply (mul), mean, amin or amax;
-    without `include_self` they join each other only. The other dimensions broadcast; without
-    `broadcast`, smaller ones do not change the rest of `arr`.
+    without `include_self` it combines the values only. The other dimensions broadcast. Without
+    `broadcast`, smaller ones leave the rest of `arr` unchanged.
     """
     inputs = _inputs("put_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
     inputs["Value"] = values if isinstance(values, Variable) else full([], values, arr.dtype)
@@ -140,7 +140,7 @@ def put_along_axis(
 
 
 def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None) -> Variable:
-    """x with `value` where the bool tensor `mask` is true (paddle.masked_fill)."""
+    """Fill x with `value` where the bool tensor `mask` is true (paddle.masked_fill)."""
     _inputs("masked_fill", X=(x, "x"), Mask=(mask, "mask"))
     filler = value if isinstance(value, Variable) else full([], value, x.dtype)
     return where(mask, filler, x, name)
@@ -149,7 +149,7 @@ def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None
 def masked_scatter(
     x: Variable, mask: Variable, value: Variable, name: str | None = None
 ) -> Variable:
-    """x with the elements of `value`, in order, where the bool tensor `mask` is true.
+    """Fill x with the elements of `value`, in order, where the bool tensor `mask` is true.
 
     The mask broadcasts to x. Paddle page: paddle.masked_scatter.
     """
@@ -161,13 +161,13 @@ def masked_scatter(
 
 
 def index_sample(x: Variable, index: Variable) -> Variable:
-    """From each row of x the elements that the same row of `index` names (paddle.index_sample)."""
+    """Gather from each row of x the elements at the same row of `index` (paddle.index_sample)."""
     return emit("index_sample", _inputs("index_sample", X=(x, "x"), Index=(index, "index")))
 
 
 @arguments.accept_old_names(input="x", dim="axis")
 def index_select(x: Variable, index: Variable, axis: int = 0, name: str | None = None) -> Variable:
-    """The slices of x along an axis that a 1-D integer tensor names (paddle.index_select)."""
+    """Gather slices of x along an axis by a 1-D integer tensor (paddle.index_select)."""
     inputs = _inputs("index_select", X=(x, "x"), Index=(index, "index"))
     attrs = {"dim": arguments.integer(axis, "axis", "index_select")}
     return emit("index_select", inputs, attrs, name=name)

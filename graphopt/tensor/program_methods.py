@@ -1,7 +1,7 @@
 """Methods of programs and variables that need the runtime or the file reader.
 
-`Program` and `Variable` are plain records of the IR; these belong to the front end, so they are
-attached here, once, when a part of the front end is imported.
+`Program` and `Variable` are plain records of the IR. These methods belong to the front end, which
+attaches them here, once, when a part of it is imported.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _check_source(other: Any, method: str) -> None:
 
 
 def _copy_param_info_from(self: Program, other: Program) -> None:
-    """Let variables that are parameters of the other program be parameters like those.
+    """Replace variables with copies of the other program's parameters of the same names.
 
-    Raises TypeError for anything else than a program.
+    Raises TypeError unless `other` is a program.
     """
     _check_source(other, "_copy_param_info_from")
     block = self.global_block()
@@ -49,9 +49,9 @@ def _copy_param_info_from(self: Program, other: Program) -> None:
 
 
 def _copy_dist_param_info_from(self: Program, other: Program) -> None:
-    """Note which parameters are distributed as the other program does.
+    """Copy from the other program which parameters are distributed.
 
-    Raises TypeError for anything else than a program.
+    Raises TypeError unless `other` is a program.
     """
     _check_source(other, "_copy_dist_param_info_from")
     block = self.global_block()
@@ -65,10 +65,10 @@ def _copy_dist_param_info_from(self: Program, other: Program) -> None:
 def _copy_data_info_from(
     self: Program, other: Program, pruned_origin_block_id_map: dict[int, int] | None = None
 ) -> None:
-    """Let variables be fed as those of the other program are.
+    """Copy from the other program which variables are feeds, and their feed attributes.
 
-    The map has the number of a block of the other program for the number of a block of this one.
-    Raises TypeError for anything else than a program.
+    The map gives, for the index of a block of this program, the index of its block in the other
+    one. Raises TypeError unless `other` is a program.
     """
     _check_source(other, "_copy_data_info_from")
     for block in self.blocks:
@@ -84,7 +84,7 @@ def _copy_data_info_from(
 
 
 def _get_desc(self: Program) -> ProgramDesc:
-    """The record of the program, as `desc`."""
+    """Return the program's record, the same as `desc`."""
     return ProgramDesc(self)
 
 
@@ -101,10 +101,10 @@ _RENAMES = "StructuredToParameterName@@"
 
 
 def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> dict[str, Any]:
-    """The values of the program's persistable variables in a scope, by name (static.Program).
+    """Collect the values of persistable variables in a scope, by name (static.Program).
 
-    `mode` is 'param' (the parameters), 'opt' (the others) or 'all'. Raises ValueError for another
-    mode or a variable without a value.
+    `mode` is 'param' (the parameters), 'opt' (the other variables) or 'all'. Raises ValueError for
+    another mode or a variable without a value.
     """
     from graphopt.runtime.state.scope import Scope, global_scope
 
@@ -131,15 +131,18 @@ def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> 
 
 
 def _prune(self: Program, targets: Any) -> Program:
-    """A copy with the operators that some variables, by name or not, or operators depend on."""
+    """Copy the program, with only the operators that the targets depend on.
+
+    Targets are variables, by name or not, or operators.
+    """
     return _prune_with_input(self, [], targets)
 
 
 def _prune_with_input(self: Program, feeded_var_names: Any, targets: Any) -> Program:
-    """As `_prune`, but what is fed is not computed; of the variables those stay that are used.
+    """Prune as `_prune`, but without the operators that compute the feeds.
 
-    Raises ValueError for feeds that are no names, and for targets of another kind or that no
-    operator writes.
+    Unused variables are dropped. Raises ValueError for feeds that are not names, and for targets of
+    another kind or that no operator writes.
     """
     from graphopt.ir.translate.prune import keep_used, prune
 
@@ -225,9 +228,9 @@ def _misfit(variable: Variable, value: Any) -> str:
 
 
 def parse_from_string(binary_str: bytes) -> Program:
-    """The program in the bytes of a `.pdmodel` file (paddle.static.Program.parse_from_string).
+    """Parse the bytes of a `.pdmodel` file (paddle.static.Program.parse_from_string).
 
-    Raises ModelFormatError when they are none.
+    Raises ModelFormatError for bytes of another format.
     """
     from graphopt.ir.formats.protobuf.program_desc import read_program
 
@@ -235,19 +238,19 @@ def parse_from_string(binary_str: bytes) -> Program:
 
 
 def size(self: Variable) -> Variable:
-    """The number of elements, an int64 scalar (paddle.static.Variable.size)."""
+    """Count the elements, an int64 scalar (paddle.static.Variable.size)."""
     from graphopt.tensor.attribute import numel
 
     return numel(self)
 
 
 def element_size(self: Variable) -> int:
-    """The bytes of one element."""
+    """Return the bytes of one element."""
     return self.dtype.numpy.itemsize
 
 
 def attr_names(self: Variable) -> list[str]:
-    """The names of further attributes: none."""
+    """Return the names of further attributes: there are none."""
     return []
 
 
@@ -261,23 +264,23 @@ def _dynamic_only(name: str, instead: str) -> Any:
 
 
 def summary(self: Program) -> LayerSummary:
-    """The forward ops with shapes, parameters and operations, as a table that prints itself."""
+    """Tabulate the forward ops with shapes, parameters and operations; the table prints itself."""
     from graphopt.debug.summary import summary_of_program
 
     return summary_of_program(self)
 
 
 def _sync_with_cpp(self: Program | Block) -> None:
-    """No effect: what is edited through a record (`desc`) is in the program at once."""
+    """Do nothing: edits through a record (`desc`) are in the program at once."""
 
 
 def _remove_var(self: Block, name: str, sync: bool = True) -> None:
-    """Take a variable out of a block."""
+    """Remove a variable from a block."""
     BlockDesc(self)._remove_var(name)
 
 
 def page_of(self: Program) -> Page:
-    """The facts of a program as a table, and how often it has each operator."""
+    """Tabulate the facts of a program and the number of its operators by type."""
     facts = Table((Column(), Column(wraps=True)), list(self.facts().items()), "Program")
     counts = Counter(op.type for block in self.blocks for op in block.ops).most_common()
     rows = [(type, str(count)) for type, count in counts]
@@ -285,7 +288,7 @@ def page_of(self: Program) -> Page:
 
 
 def attach() -> None:
-    """Attach them to Program and Variable."""
+    """Attach the methods to Program and Variable."""
     program: dict[str, Any] = {
         "state_dict": state_dict,
         "set_state_dict": set_state_dict,

@@ -1,4 +1,4 @@
-"""Quantiles of tensors, and of their elements that are not nan (paddle.*)."""
+"""Quantiles of tensors, with and without their nan elements (paddle.*)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def quantile(
     interpolation: str = "linear",
     name: str | None = None,
 ) -> Variable:
-    """The quantiles q of the elements, a number, several, or a Variable (paddle.quantile).
+    """Compute the quantiles q of the elements over `axis` (paddle.quantile).
 
-    Several results are stacked along a new first axis. Nan where an element is. `interpolation`
-    says what is between two neighbours: linear, lower, higher, nearest or midpoint.
+    `q` is a number, several numbers, or a Variable; several results are stacked along a new first
+    axis. The result is nan where an element is. `interpolation` computes a value between two
+    neighbors: linear, lower, higher, nearest or midpoint.
     """
     return _each(x, q, axis, keepdim, interpolation, "quantile", name)
 
@@ -54,7 +55,7 @@ def nanquantile(
     interpolation: str = "linear",
     name: str | None = None,
 ) -> Variable:
-    """As `quantile`, of the elements that are not nan; nan where all are (paddle.nanquantile)."""
+    """Compute quantiles, ignoring nan; nan where all elements are (paddle.nanquantile)."""
     return _each(x, q, axis, keepdim, interpolation, "nanquantile", name)
 
 
@@ -84,7 +85,7 @@ def quantile_of(
     name: str | None,
     between: str = "linear",
 ) -> Variable:
-    """One quantile, for a function that errors name; that of the other elements if it drops nan."""
+    """Compute one quantile; ignore nan for nanquantile. Errors name `function`."""
     rank = len(arguments.variable(x, "x", function).shape)
     x = x if x.dtype.is_floating else cast(x, "float64")
     share = cast(q, x.dtype) if isinstance(q, Variable) else arguments.number(q, "q", function)
@@ -121,13 +122,13 @@ def _known_size(rows: Variable, axis: Any, function: str) -> int:
 
 
 def _last_number(rows: Variable) -> Variable:
-    """The place in order of the last element that is not nan, 0 where there is none."""
+    """Compute the sorted position of the last element that is not nan, or 0."""
     count = sum(cast(logical_not(isnan(rows)), rows.dtype), -1, keepdim=True)
     return maximum(scale(count, 1.0, -1.0), full([], 0.0, rows.dtype))
 
 
 def _times(share: Any, last: Any) -> Any:
-    """The product of two numbers, either of which may be a Variable."""
+    """Multiply two numbers, either of which may be a Variable."""
     if isinstance(share, Variable) and isinstance(last, Variable):
         return multiply(last, share)
     if isinstance(share, Variable):
@@ -136,7 +137,7 @@ def _times(share: Any, last: Any) -> Any:
 
 
 def _pick(ordered: Variable, place: Any) -> Variable:
-    """The elements at a place of each row, a number or a Variable of whole numbers."""
+    """Gather the element at a position of each row, a number or a Variable of whole numbers."""
     if not isinstance(place, Variable):
         return slice(ordered, [-1], [int(place)], [int(place) + 1])
     index = add(full_like(slice(ordered, [-1], [0], [1]), 0.0), place)
@@ -144,7 +145,7 @@ def _pick(ordered: Variable, place: Any) -> Variable:
 
 
 def _of_ordered(ordered: Variable, place: Any, between: str) -> Variable:
-    """The elements at a place of each row that may be between two neighbours."""
+    """Interpolate sorted rows at a position that may be between two neighbors."""
     if isinstance(place, Variable):
         low, high = floor(place), ceil(place)
         past = subtract(place, low)
@@ -164,7 +165,7 @@ def _of_ordered(ordered: Variable, place: Any, between: str) -> Variable:
 
 
 def _nearest(place: Any, low: Any, high: Any, past: Any) -> Any:
-    """The nearest whole number; of two, the even one."""
+    """Round a position to the nearest whole number, halves to even."""
     if not isinstance(place, Variable):
         return round(place)
     middle = full([], 0.5, place.dtype)

@@ -49,13 +49,13 @@ def uniform(
     seed: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Numbers uniform on [min, max) (paddle.uniform). Dimensions may be Variables."""
+    """Draw uniform numbers from [min, max) (paddle.uniform). Dimensions may be Variables."""
     low, high = arguments.number(min, "min", "uniform"), arguments.number(max, "max", "uniform")
     return _draw("uniform_random", "uniform", shape, dtype, name, seed, min=low, max=high)
 
 
 def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """Numbers uniform on [0, 1) (paddle.rand)."""
+    """Draw uniform numbers from [0, 1) (paddle.rand)."""
     return uniform(shape, dtype, 0.0, 1.0, name=name)
 
 
@@ -67,24 +67,24 @@ def gaussian(
     dtype: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Normal numbers with this mean and standard deviation (paddle.tensor.random.gaussian)."""
+    """Draw normal numbers with this mean and standard deviation (paddle.tensor.random.gaussian)."""
     center = arguments.number(mean, "mean", "gaussian")
     spread = arguments.number(std, "std", "gaussian")
     return _draw("gaussian_random", "gaussian", shape, dtype, name, seed, mean=center, std=spread)
 
 
 def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """Numbers of the standard normal distribution (paddle.randn)."""
+    """Draw numbers of the standard normal distribution (paddle.randn)."""
     return gaussian(shape, dtype=dtype, name=name)
 
 
 def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """Numbers of the standard normal distribution (paddle.standard_normal)."""
+    """Draw numbers of the standard normal distribution (paddle.standard_normal)."""
     return gaussian(shape, dtype=dtype, name=name)
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Variable:
-    """Normal numbers; `mean` and `std` are numbers, or Variables of the result's shape.
+    """Draw normal numbers; `mean` and `std` are numbers, or Variables of the result's shape.
 
     `shape` is needed when both are numbers. Paddle page: paddle.normal.
     """
@@ -106,7 +106,7 @@ def randint(
     dtype: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Whole numbers from low up to but without high; `randint(n)` starts at 0 (paddle.randint).
+    """Draw integers from [low, high); `randint(n)` starts at 0 (paddle.randint).
 
     Raises ValueError unless low < high.
     """
@@ -116,7 +116,7 @@ def randint(
 def integers_between(
     low: int, high: int | None, shape: Any, dtype: Any, name: str | None, seed: int = 0
 ) -> Variable:
-    """As `randint`; a `seed` other than 0 gives the same numbers at every run."""
+    """Draw integers as `randint` does; a `seed` other than 0 fixes the numbers of every run."""
     first = arguments.integer(low, "low", "randint")
     bounds = (0, first) if high is None else (first, arguments.integer(high, "high", "randint"))
     if bounds[0] >= bounds[1]:
@@ -133,7 +133,7 @@ def integers_between(
 
 
 def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Variable:
-    """The numbers below n in random order (paddle.randperm). Raises ValueError for n below 1."""
+    """Shuffle the integers below n (paddle.randperm). Raises ValueError for n below 1."""
     count = arguments.integer(n, "n", "randperm")
     if count < 1:
         raise ValueError(f"randperm(): 'n' should be greater than 0, found {count}")
@@ -142,7 +142,7 @@ def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Variable:
 
 
 def bernoulli(x: Variable, name: str | None = None) -> Variable:
-    """1 with the probability that x says, else 0 (paddle.bernoulli)."""
+    """Draw 1 with probability x, else 0 (paddle.bernoulli)."""
     arguments.variable(x, "x", "bernoulli")
     return emit("bernoulli", {"X": x}, name=name, stop_gradient=True)
 
@@ -150,7 +150,7 @@ def bernoulli(x: Variable, name: str | None = None) -> Variable:
 def multinomial(
     x: Variable, num_samples: int = 1, replacement: bool = False, name: str | None = None
 ) -> Variable:
-    """Class numbers drawn by the weights in the last axis, int64 (paddle.multinomial)."""
+    """Draw class indices by the weights in the last axis, int64 (paddle.multinomial)."""
     arguments.variable(x, "x", "multinomial")
     attrs = {
         "num_samples": arguments.integer(num_samples, "num_samples", "multinomial"),
@@ -160,19 +160,19 @@ def multinomial(
 
 
 def poisson(x: Variable, name: str | None = None) -> Variable:
-    """Counts of the Poisson distribution with the rates x, of the dtype of x (paddle.poisson)."""
+    """Draw counts of the Poisson distribution with rates x, in the dtype of x (paddle.poisson)."""
     inputs = {"X": arguments.variable(x, "x", "poisson")}
     return emit("poisson", inputs, name=name, stop_gradient=True)
 
 
 def standard_gamma(x: Variable, name: str | None = None) -> Variable:
-    """Numbers of the gamma distribution with the shapes x and rate 1 (paddle.standard_gamma)."""
+    """Draw numbers of the gamma distribution with shapes x and rate 1 (paddle.standard_gamma)."""
     inputs = {"x": arguments.variable(x, "x", "standard_gamma")}
     return emit("standard_gamma", inputs, name=name, out="out", stop_gradient=True)
 
 
 def binomial(count: Variable, prob: Variable, name: str | None = None) -> Variable:
-    """Number of successes in `count` tries with probability `prob`, int64 (paddle.binomial)."""
+    """Draw the number of successes in `count` tries of probability `prob`, int64 (binomial)."""
     inputs = {
         "count": arguments.variable(count, "count", "binomial"),
         "prob": arguments.variable(prob, "prob", "binomial"),
@@ -183,7 +183,7 @@ def binomial(count: Variable, prob: Variable, name: str | None = None) -> Variab
 def log_normal(
     mean: Any = 1.0, std: Any = 2.0, shape: Any = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """exp of normal numbers with this mean and standard deviation (paddle.log_normal)."""
+    """Draw exp of normal numbers with this mean and standard deviation (paddle.log_normal)."""
     if dtype is not None and not isinstance(mean, Variable) and not isinstance(std, Variable):
         return exp(gaussian(shape if shape is not None else [], mean, std, dtype=dtype), name)
     return exp(normal(mean, std, shape), name)
@@ -196,9 +196,9 @@ def randint_like(
     dtype: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Whole numbers from low up to but without high, in the shape of x (paddle.randint_like).
+    """Draw integers from [low, high) in the shape of x (paddle.randint_like).
 
-    They have the dtype of x, or the one given. All sizes of x must be known.
+    Without `dtype` they have the dtype of x. All sizes of x must be known.
     """
     shape = list(arguments.variable(x, "x", "randint_like").shape)
     target = x.dtype if dtype is None else arguments.dtype(dtype, "dtype", "randint_like")

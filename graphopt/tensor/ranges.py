@@ -1,4 +1,4 @@
-"""Tensors that a few numbers describe: ranges, identities, triangles, diagonals (paddle.*)."""
+"""Ranges, identity matrices, triangles and diagonals (paddle.*)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _WHOLE = (int, np.integer)
 def arange(
     start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """Numbers from start up to but without end (paddle.arange); `arange(n)` starts at 0.
+    """Create numbers from start up to, but without, end (paddle.arange).
 
-    The dtype is int64 for integers and the default one otherwise, unless given. With bounds that
-    are Variables, the run decides how many numbers there are.
+    `arange(n)` starts at 0. Without `dtype` it is int64 for integers, else the default dtype. With
+    bounds that are Variables, the run decides the number of elements.
     """
     if end is None:
         start, end = 0, start
@@ -50,7 +50,7 @@ def arange(
 
 
 def _tensors(values: Mapping[str, Any], dtype: DType, function: str) -> dict[str, Variable]:
-    """Numbers and Variables as input slots, named `Start` and so on, of one dtype."""
+    """Convert numbers and Variables to input slots, named `Start` and so on, of one dtype."""
     return {
         what.capitalize(): cast(value, dtype)
         if isinstance(value, Variable)
@@ -68,9 +68,9 @@ def _element(dtype: Any, function: str, default: str | None = None) -> DType:
 def linspace(
     start: Any, stop: Any, num: int, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """`num` evenly spaced numbers from start to stop, both included (paddle.linspace).
+    """Create `num` evenly spaced numbers from start to stop, both included (paddle.linspace).
 
-    Each of the three may be a Variable of one element. The dtype is the default one unless given.
+    Each of the three may be a Variable of one element. `dtype` is by default the default dtype.
     """
     element = _element(dtype, "linspace")
     if any(isinstance(value, Variable) for value in (start, stop, num)):
@@ -95,10 +95,10 @@ def logspace(
     dtype: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """`num` powers of the base, their exponents evenly spaced from start to stop (paddle.logspace).
+    """Create `num` powers of `base` with evenly spaced exponents (paddle.logspace).
 
-    The dtype is the default one unless given. Raises UnsupportedError for arguments that are
-    Variables.
+    The exponents go from start to stop, both included. `dtype` is by default the default dtype.
+    Raises UnsupportedError for arguments that are Variables.
     """
     attrs = {
         "start": arguments.number(start, "start", "logspace"),
@@ -113,9 +113,9 @@ def logspace(
 def eye(
     num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """A matrix with ones on the diagonal, square unless columns are given (paddle.eye).
+    """Create a matrix with ones on the diagonal, square without `num_columns` (paddle.eye).
 
-    Raises TypeError for a number below 0.
+    Raises TypeError for a negative size.
     """
     rows = arguments.integer(num_rows, "num_rows", "eye")
     columns = rows if num_columns is None else arguments.integer(num_columns, "num_columns", "eye")
@@ -149,36 +149,36 @@ def _triangle_indices(
 def tril_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: Any = "int64"
 ) -> Variable:
-    """The rows and columns of a lower triangle, [2, n] (paddle.tril_indices)."""
+    """List the row and column indices of a lower triangle, [2, n] (paddle.tril_indices)."""
     return _triangle_indices("tril_indices", row, col, offset, dtype)
 
 
 def triu_indices(
     row: int, col: int | None = None, offset: int = 0, dtype: Any = "int64"
 ) -> Variable:
-    """The rows and columns of an upper triangle, [2, n] (paddle.triu_indices)."""
+    """List the row and column indices of an upper triangle, [2, n] (paddle.triu_indices)."""
     return _triangle_indices("triu_indices", row, col, offset, dtype)
 
 
 def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor whose values do not matter; they are 0 (paddle.empty)."""
+    """Create a tensor whose values do not matter; they are 0 (paddle.empty)."""
     return full(shape, 0.0, dtype, name)
 
 
 def empty_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
-    """A tensor in the shape of x whose values do not matter; they are 0 (paddle.empty_like)."""
+    """Create a tensor in the shape of x whose values do not matter; they are 0 (empty_like)."""
     return zeros_like(x, dtype, name)
 
 
 @arguments.accept_old_names(input="x")
 def tril(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
-    """The lower triangle up to a diagonal, zeros elsewhere (paddle.tril)."""
+    """Keep the lower triangle up to a diagonal, and zero the rest (paddle.tril)."""
     return _triangle(x, diagonal, "tril", name)
 
 
 @arguments.accept_old_names(input="x")
 def triu(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
-    """The upper triangle from a diagonal on, zeros elsewhere (paddle.triu)."""
+    """Keep the upper triangle from a diagonal on, and zero the rest (paddle.triu)."""
     return _triangle(x, diagonal, "triu", name)
 
 
@@ -200,7 +200,7 @@ def _triangle(x: Variable, diagonal: int, function: str, name: str | None) -> Va
 def diag(
     x: Variable, offset: int = 0, padding_value: float = 0, name: str | None = None
 ) -> Variable:
-    """A matrix with the vector x on a diagonal, or a diagonal of the matrix x (paddle.diag)."""
+    """Build a matrix with vector x on a diagonal, or extract a diagonal of a matrix (diag)."""
     arguments.variable(x, "x", "diag")
     attrs = {
         "offset": arguments.integer(offset, "offset", "diag"),
@@ -212,7 +212,7 @@ def diag(
 def diagonal(
     x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Variable:
-    """A diagonal of the matrices in two axes, as a new last axis (paddle.diagonal)."""
+    """Extract a diagonal of the matrices in two axes, as a new last axis (paddle.diagonal)."""
     return _of_diagonal("diagonal", x, offset, axis1, axis2, name)
 
 
@@ -220,7 +220,7 @@ def diagonal(
 def trace(
     x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Variable:
-    """The sum of a diagonal of the matrices in two axes (paddle.trace)."""
+    """Sum a diagonal of the matrices in two axes (paddle.trace)."""
     return _of_diagonal("trace", x, offset, axis1, axis2, name)
 
 

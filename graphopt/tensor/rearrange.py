@@ -1,4 +1,4 @@
-"""Repeating, reversing, shifting and taking apart (paddle.*)."""
+"""Repeating, reversing, shifting, cropping and unstacking (paddle.*)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphopt.tensor.manipulation import expand, reshape
 
 
 def tile(x: Variable, repeat_times: Any, name: str | None = None) -> Variable:
-    """x repeated along every axis (paddle.tile)."""
+    """Repeat x along every axis (paddle.tile)."""
     arguments.variable(x, "x", "tile")
     times = sizes(repeat_times, "repeat_times", "tile", "RepeatTimes", "repeat_times_tensor")
     return emit("tile", {"X": x, **times.inputs}, {"repeat_times": times.value}, name=name)
 
 
 def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x broadcast to the shape of y (paddle.expand_as)."""
+    """Broadcast x to the shape of y (paddle.expand_as)."""
     inputs = {"X": arguments.variable(x, "x", "expand_as")}
     inputs["Y"] = arguments.variable(y, "y", "expand_as")
     attrs = {"target_shape": list(y.shape)}
@@ -30,7 +30,7 @@ def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
-    """Tensors in the one shape that they broadcast to (paddle.broadcast_tensors)."""
+    """Broadcast tensors to their common shape (paddle.broadcast_tensors)."""
     inputs = arguments.variables(input, "input", "broadcast_tensors")
     if any(size < 0 for x in inputs for size in x.shape):
         return _broadcast_at_run(inputs)
@@ -44,7 +44,7 @@ def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
 
 
 def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
-    """With sizes that only a run knows: like the sum of all, for any elements."""
+    """Broadcast tensors of unknown sizes to the shape of a sum of zeros like them."""
     attrs = {"value": 0.0, "dtype": as_dtype("float32").code}
     zeros = [emit("fill_any_like", {"X": x}, attrs, stop_gradient=True) for x in inputs]
     joint = zeros[0]
@@ -55,22 +55,19 @@ def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
 
 @arguments.accept_old_names(input="x", dims="axis")
 def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:
-    """These axes in reverse order (paddle.flip)."""
+    """Reverse the order of elements along these axes (paddle.flip)."""
     arguments.variable(x, "x", "flip")
     return emit("flip", {"X": x}, {"axis": arguments.integers(axis, "axis", "flip")}, name=name)
 
 
 def reverse(x: Variable, axis: Any, name: str | None = None) -> Variable:
-    """The same as `flip` (paddle.reverse)."""
+    """Reverse axes as `flip` does (paddle.reverse)."""
     return flip(x, axis, name)
 
 
 @arguments.accept_old_names(input="x", dims="axis")
 def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
-    """Elements shifted along axes, around the end; along the flat tensor without axes.
-
-    Paddle page: paddle.roll.
-    """
+    """Roll elements along axes, or along the flattened tensor without axes (paddle.roll)."""
     arguments.variable(x, "x", "roll")
     by = sizes(shifts, "shifts", "roll", "ShiftsTensor", "")
     attrs = {"shifts": by.value, "axis": arguments.axes(axis, "roll")}
@@ -78,12 +75,12 @@ def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) ->
 
 
 def unbind(input: Variable, axis: int = 0) -> list[Variable]:
-    """The slices along an axis, without it (paddle.unbind). The axis must have a known size."""
+    """Split x along an axis of known size into slices without the axis (paddle.unbind)."""
     return _apart("unbind", "Out", arguments.variable(input, "input", "unbind"), axis, None)
 
 
 def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
-    """The `num` slices along an axis, without it (paddle.unstack)."""
+    """Split x along an axis into `num` slices without the axis (paddle.unstack)."""
     return _apart("unstack", "Y", arguments.variable(x, "x", "unstack"), axis, num)
 
 
@@ -104,9 +101,9 @@ def _apart(type: str, slot: str, x: Variable, axis: int, num: int | None) -> lis
 def strided_slice(
     x: Variable, axes: Any, starts: Any, ends: Any, strides: Any, name: str | None = None
 ) -> Variable:
-    """Every strides[i]-th element of starts[i] to ends[i] of each axis (paddle.strided_slice).
+    """Slice each axis axes[i] from starts[i] to ends[i] by strides[i] (paddle.strided_slice).
 
-    Bounds and strides below zero count as in Python. They may be Variables.
+    Negative bounds and strides count as in Python. They may be Variables.
     """
     inputs: dict[str, Any] = {"Input": arguments.variable(x, "x", "strided_slice")}
     attrs = {"axes": arguments.integers(axes, "axes", "strided_slice")}
@@ -120,7 +117,7 @@ def strided_slice(
 
 @one_layer("crop_tensor")
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
-    """The block of this shape that starts at `offsets`; -1 goes to the end (paddle.crop).
+    """Crop x to the block of this shape at `offsets`; -1 goes to the end (paddle.crop).
 
     Both are a list of ints and integer Variables of one element, or one Variable of all numbers.
     Raises ValueError when they do not fit x.
@@ -141,7 +138,7 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
 
 
 def _starts(offsets: Any, rank: int) -> SizeInputs:
-    """The offsets of `crop`; numbers below zero are left for it to refuse."""
+    """Convert the offsets of `crop` to inputs; `crop` itself refuses negative ones."""
     if offsets is None:
         return SizeInputs([0] * rank, {})
     if not has_variable(offsets):
@@ -150,14 +147,14 @@ def _starts(offsets: Any, rank: int) -> SizeInputs:
 
 
 def _is_outside(have: int, start: Any, size: Any) -> bool:
-    """True for a block that is known to begin before an axis or to end after it."""
+    """True for a block that is known to start before an axis or to end after it."""
     first = 0 if isinstance(start, Variable) else start
     last = first + (0 if isinstance(size, Variable) else max(size, 0))
     return first < 0 or 0 <= have < last
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Variable]:
-    """Vectors as the coordinates of a grid, each broadcast over all (paddle.meshgrid)."""
+    """Broadcast vectors to the coordinates of a grid (paddle.meshgrid)."""
     given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
     inputs = arguments.variables(list(given), "args", "meshgrid")
     helper = LayerHelper("meshgrid", kwargs.get("name"))
@@ -167,7 +164,7 @@ def meshgrid(*args: Any, **kwargs: Any) -> list[Variable]:
 
 
 def swapaxes(x: Variable, axis1: int, axis2: int, name: str | None = None) -> Variable:
-    """x with two axes exchanged (paddle.swapaxes)."""
+    """Exchange two axes of x (paddle.swapaxes)."""
     rank = len(arguments.variable(x, "x", "swapaxes").shape)
     order = list(range(rank))
     order[axis1], order[axis2] = order[axis2], order[axis1]
@@ -177,9 +174,9 @@ def swapaxes(x: Variable, axis1: int, axis2: int, name: str | None = None) -> Va
 def repeat_interleave(
     x: Variable, repeats: Any, axis: int | None = None, name: str | None = None
 ) -> Variable:
-    """Each element repeated along an axis, or of the flat tensor (paddle.repeat_interleave).
+    """Repeat each element along an axis, or of the flattened tensor (repeat_interleave).
 
-    A Variable has the number of times of each; the run then decides the size of the axis.
+    A Variable has the count for each element; the run then decides the size of the axis.
     """
     if axis is None:
         x, axis = reshape(x, [-1]), 0

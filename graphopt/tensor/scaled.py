@@ -1,4 +1,4 @@
-"""The parts of operators on Variables: `scale` for numbers, and results called `tmp_N`."""
+"""Helpers of operators on Variables: `scale` for numbers, and results named `tmp_N`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than", 
 
 
 def as_scale(type: str, value: float, reverse: bool) -> dict[str, float] | None:
-    """The attributes of an operator with a number, as a `scale`; None for others.
+    """Express an operator with a number as attributes of `scale`, or return None.
 
-    `reverse` has the number on the left.
+    `reverse` puts the number on the left.
     """
     affine = (_LEFT if reverse else _RIGHT).get(type)
     if affine is None or (type == "elementwise_div" and value == 0):
@@ -47,16 +47,16 @@ def as_scale(type: str, value: float, reverse: bool) -> dict[str, float] | None:
 def append(
     type: str, inputs: dict[str, Variable], attrs: dict[str, Any], *, layer: str | None = None
 ) -> Variable:
-    """Append an operator, whose result is called `tmp_0`, `tmp_1`, … or after a layer.
+    """Append an operator whose result is named `tmp_0`, `tmp_1`, … or after a layer.
 
-    It has the lengths of the sequences in its first input.
+    The result has the sequence lengths of its first input.
     """
     name = unique_name.generate("tmp" if layer is None else f"{layer}.tmp")
     return emit_as(name, type, inputs, attrs, stop_gradient=type in COMPARISONS)
 
 
 def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Variable:
-    """A number as a tensor, for operators that take no number."""
+    """Emit a number as a tensor, for operators that take no number."""
     attrs = {"shape": list(shape), "value": float(value), "str_value": digits(value)}
     made = append("fill_constant", {}, {**attrs, "dtype": dtype.code})
     made.stop_gradient = True
@@ -64,10 +64,11 @@ def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Variable:
 
 
 def in_own_program(operator: Callable[P, R]) -> Callable[P, R]:
-    """The function of an operator, which then appends to the program of its first Variable.
+    """Wrap an operator to append to the program of its first Variable.
 
-    As in Paddle, that need not be the default program; functions of layers append to the default.
-    A trace has variables of its own for those of other programs, so there it is the default, too.
+    As in Paddle, that program need not be the default one; layer functions append to the default. A
+    trace has its own variables in place of other programs' variables, so there the wrapper appends
+    to the default program, too.
     """
 
     @wraps(operator)
@@ -82,14 +83,14 @@ def in_own_program(operator: Callable[P, R]) -> Callable[P, R]:
 
 
 def power(x: Variable, exponent: float) -> Variable:
-    """x to the power of a number."""
+    """Raise x to the power of a number."""
     unique_name.generate("tmp")  # Paddle's result is tmp_1: the number is a variable of its own
     return append("pow", {"X": x}, {"factor": exponent})
 
 
 @in_own_program
 def cast_to(x: Variable, dtype: Any) -> Variable:
-    """x in another dtype, in a variable called `tmp_N`."""
+    """Cast x to another dtype, in a variable named `tmp_N`."""
     made = as_dtype(dtype)
     out = append("cast", {"X": x}, {"in_dtype": x.dtype.code, "out_dtype": made.code})
     out.stop_gradient = not made.is_differentiable
@@ -97,10 +98,10 @@ def cast_to(x: Variable, dtype: Any) -> Variable:
 
 
 def promote(x: Variable, y: Variable) -> tuple[Variable, Variable]:
-    """Both operands in one dtype where Paddle 3 has a common one, else unchanged.
+    """Cast both operands to the common dtype of Paddle 3, or return them unchanged.
 
-    That is the wider one of two floats, and a complex one beside any other. Programs of
-    paddle.fluid have none.
+    Two floats promote to the wider dtype, and any dtype promotes to a complex one. Operands in
+    programs of paddle.fluid do not promote.
     """
     if not (x.has_type and y.has_type) or x.dtype == y.dtype or x.block.program.is_fluid:
         return x, y
@@ -113,5 +114,5 @@ def promote(x: Variable, y: Variable) -> tuple[Variable, Variable]:
 
 
 def is_integral(dtype: DType) -> bool:
-    """Neither floating nor complex."""
+    """True for a dtype that is neither floating nor complex."""
     return not dtype.is_floating and not dtype.is_complex

@@ -1,4 +1,4 @@
-"""Positions of elements: extremes, order, choices by a condition (paddle.*)."""
+"""Extremes, sorting, searching, and selection by a condition (paddle.*)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def argmax(
     dtype: Any = "int64",
     name: str | None = None,
 ) -> Variable:
-    """The index of the first largest element along `axis`, or in the flattened tensor.
+    """Find the index of the first maximum along `axis`, or of the flattened tensor.
 
     The result is int64 or int32. Paddle page: paddle.argmax.
     """
@@ -46,7 +46,7 @@ def argmin(
     dtype: Any = "int64",
     name: str | None = None,
 ) -> Variable:
-    """The index of the first smallest element along `axis`, or in the flattened tensor.
+    """Find the index of the first minimum along `axis`, or of the flattened tensor.
 
     The result is int64 or int32. Paddle page: paddle.argmin.
     """
@@ -61,10 +61,10 @@ def topk(
     sorted: bool = True,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The k largest (or smallest) elements along `axis` (-1) and their int64 indices (paddle.topk).
+    """Find the k largest (or smallest) elements along `axis` and their int64 indices.
 
-    k may be a Variable of one element. Raises ProgramError unless it is from 1 to the size of the
-    axis.
+    `axis` is -1 by default. k may be a Variable of one element. Raises ProgramError unless k is
+    from 1 to the size of the axis. Paddle page: paddle.topk.
     """
     count = size(k, "k", "topk", "K")
     inputs = {"X": arguments.variable(x, "x", "topk"), **count.inputs}
@@ -81,9 +81,10 @@ def topk(
 
 
 def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """x where the condition holds, else y, with broadcasting; numbers are allowed (paddle.where).
+    """Select x where the condition holds, else y (paddle.where).
 
-    Without x and y, where the condition holds: `nonzero(condition, as_tuple=True)`.
+    x and y broadcast, and may be numbers. Without them, return the indices of the true elements:
+    `nonzero(condition, as_tuple=True)`.
     """
     from graphopt.tensor.creation import full
     from graphopt.tensor.scaled import promote
@@ -120,7 +121,7 @@ def sort(
     stable: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The elements in order along `axis`; always stable (paddle.sort)."""
+    """Sort the elements along `axis`; always stable (paddle.sort)."""
     return _sort_along(x, axis, descending, "sort", name)[0]
 
 
@@ -131,7 +132,7 @@ def argsort(
     stable: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Indices of the sorted elements, int64; equal ones keep their order (paddle.argsort)."""
+    """Find the int64 indices that sort x; equal elements keep their order (paddle.argsort)."""
     return _sort_along(x, axis, descending, "argsort", name)[1]
 
 
@@ -142,7 +143,7 @@ def kthvalue(
     keepdim: bool = False,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The k-th smallest element along `axis` (-1) and its int64 index (paddle.kthvalue)."""
+    """Find the k-th smallest element along `axis` (-1) and its int64 index (paddle.kthvalue)."""
     arguments.variable(x, "x", "kthvalue")
     attrs = {
         "k": arguments.integer(k, "k", "kthvalue"),
@@ -165,9 +166,9 @@ def searchsorted(
     side: str | None = None,
     sorter: Variable | None = None,
 ) -> Variable:
-    """Insertion positions in the last axis of sorted sequences (paddle.searchsorted).
+    """Find insertion positions in the last axis of sorted sequences (paddle.searchsorted).
 
-    `sorter` has the order that sorts them. Raises ValueError where `side` contradicts `right`.
+    `sorter` has the indices that sort them. Raises ValueError where `side` contradicts `right`.
     """
     right = arguments.flag(right, "right", "searchsorted")
     if side is not None:
@@ -200,10 +201,10 @@ def histogram(
     density: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Number of elements in each of equal bins from min to max, int64 (paddle.histogram).
+    """Count the elements in equal bins from min to max, int64 (paddle.histogram).
 
-    With min and max equal the bins cover the elements. The sum of the elements' `weight`, and
-    what is divided by the total and the size of a bin by `density`, are float32.
+    If min and max are equal, the bins cover the elements. `weight` sums the weights of the elements
+    instead; `density` divides by the total and by the bin size. Both give float32.
     """
     arguments.variable(input, "input", "histogram")
     inputs = {"X": input}

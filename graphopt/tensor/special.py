@@ -1,4 +1,4 @@
-"""Special functions, and numbers by their bits, signs and divisors (paddle.*).
+"""Special functions, and functions of bits, signs and divisors (paddle.*).
 
 Two operands broadcast and have one dtype; the result keeps the dtype of x unless a function says
 otherwise.
@@ -58,27 +58,27 @@ def _binary(type: str, x: Any, y: Any, name: str | None, **attrs: Any) -> Variab
 
 
 def i0(x: Variable, name: str | None = None) -> Variable:
-    """The modified Bessel function of the first kind and order 0 (paddle.i0)."""
+    """Compute the modified Bessel function of the first kind, of order 0 (paddle.i0)."""
     return _unary("i0", as_float(x, "i0"), name)
 
 
 def i0e(x: Variable, name: str | None = None) -> Variable:
-    """exp(-|x|) times i0 (paddle.i0e)."""
+    """Compute exp(-|x|) * i0(x) (paddle.i0e)."""
     return _unary("i0e", as_float(x, "i0e"), name)
 
 
 def i1(x: Variable, name: str | None = None) -> Variable:
-    """The modified Bessel function of the first kind and order 1 (paddle.i1)."""
+    """Compute the modified Bessel function of the first kind, of order 1 (paddle.i1)."""
     return _unary("i1", as_float(x, "i1"), name)
 
 
 def i1e(x: Variable, name: str | None = None) -> Variable:
-    """exp(-|x|) times i1 (paddle.i1e)."""
+    """Compute exp(-|x|) * i1(x) (paddle.i1e)."""
     return _unary("i1e", as_float(x, "i1e"), name)
 
 
 def polygamma(x: Variable, n: int, name: str | None = None) -> Variable:
-    """The n-th derivative of digamma (paddle.polygamma). Raises ValueError for a negative n."""
+    """Compute the n-th derivative of digamma (paddle.polygamma). Raises ValueError for n < 0."""
     order = arguments.integer(n, "n", "polygamma")
     if order < 0:
         raise ValueError(f"polygamma(): 'n' should be 0 or more, but received {n}")
@@ -88,9 +88,9 @@ def polygamma(x: Variable, n: int, name: str | None = None) -> Variable:
 
 
 def multigammaln(x: Variable, p: int, name: str | None = None) -> Variable:
-    """The logarithm of the gamma function of p dimensions (paddle.multigammaln).
+    """Compute the logarithm of the gamma function of p dimensions (paddle.multigammaln).
 
-    The constant is added last and the terms from the smallest on, as Paddle adds them.
+    The terms are added from the smallest on and the constant last, as in Paddle.
     """
     count = arguments.integer(p, "p", "multigammaln")
     if count < 1:
@@ -101,54 +101,54 @@ def multigammaln(x: Variable, p: int, name: str | None = None) -> Variable:
 
 
 def gammaln(x: Variable, name: str | None = None) -> Variable:
-    """The logarithm of the absolute value of the gamma function (paddle.gammaln)."""
+    """Compute the log of the absolute value of the gamma function (paddle.gammaln)."""
     return lgamma(x, name)
 
 
 def gammaincc(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The regularised upper incomplete gamma function of order x at y (paddle.gammaincc).
+    """Compute the regularized upper incomplete gamma function of order x at y (paddle.gammaincc).
 
-    There is no gradient of the order.
+    The order has no gradient.
     """
     return _binary("gammaincc", x, y, name)
 
 
 def gammainc(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The regularised lower incomplete gamma function of order x at y (paddle.gammainc)."""
+    """Compute the regularized lower incomplete gamma function of order x at y (gammainc)."""
     return scale(gammaincc(x, y), -1.0, 1.0, name=name)
 
 
 def sinc(x: Variable, name: str | None = None) -> Variable:
-    """sin(pi x) / (pi x), and 1 at 0 (paddle.sinc)."""
+    """Compute sin(pi x) / (pi x), and 1 at 0 (paddle.sinc)."""
     at_zero = equal(x, full([], 0, arguments.variable(x, "x", "sinc").dtype))
     turns = scale(where(at_zero, full([], 1, x.dtype), x), math.pi)
     return where(at_zero, full([], 1, x.dtype), divide(sin(turns), turns), name)
 
 
 def heaviside(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """0 where x is negative, 1 where it is positive, y where it is 0 (paddle.heaviside)."""
+    """Compute 0 where x is negative, 1 where it is positive, y where it is 0 (paddle.heaviside)."""
     return binary("elementwise_heaviside", x, y, name)
 
 
 def nextafter(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The next number after x in the direction of y (paddle.nextafter)."""
+    """Compute the next representable number after x toward y (paddle.nextafter)."""
     return _binary("nextafter", x, y, name)
 
 
 def copysign(x: Variable, y: Any, name: str | None = None) -> Variable:
-    """The size of x with the sign of y, a number or a Variable (paddle.copysign)."""
+    """Combine the magnitude of x with the sign of y, a number or a Variable (paddle.copysign)."""
     arguments.variable(x, "x", "copysign")
     sign = y if isinstance(y, Variable) else full([], y, x.dtype)
     return _binary("copysign", x, sign, name)
 
 
 def gcd(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The greatest common divisor of integers, not negative (paddle.gcd)."""
+    """Compute the greatest common divisor of integers, never negative (paddle.gcd)."""
     return binary("gcd", x, y, name)
 
 
 def lcm(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The least common multiple of integers, 0 when one of them is (paddle.lcm)."""
+    """Compute the least common multiple of integers, 0 if either is 0 (paddle.lcm)."""
     divisor = gcd(x, y)
     zero, one = full([], 0, divisor.dtype), full([], 1, divisor.dtype)
     product = abs(multiply(x, y))
@@ -160,7 +160,7 @@ def lcm(x: Variable, y: Variable, name: str | None = None) -> Variable:
 def bitwise_left_shift(
     x: Variable, y: Variable, is_arithmetic: bool = True, out: None = None, name: str | None = None
 ) -> Variable:
-    """The bits of integers x moved y places up (paddle.bitwise_left_shift)."""
+    """Shift the bits of integers x left by y (paddle.bitwise_left_shift)."""
     kind = arguments.flag(is_arithmetic, "is_arithmetic", "bitwise_left_shift")
     return _binary("bitwise_left_shift", x, y, name, is_arithmetic=kind)
 
@@ -168,16 +168,16 @@ def bitwise_left_shift(
 def bitwise_right_shift(
     x: Variable, y: Variable, is_arithmetic: bool = True, out: None = None, name: str | None = None
 ) -> Variable:
-    """The bits of integers x moved y places down, with the sign or zeros from above.
+    """Shift the bits of integers x right by y (paddle.bitwise_right_shift).
 
-    Paddle page: paddle.bitwise_right_shift.
+    An arithmetic shift fills with the sign bit, a logical one with zeros.
     """
     kind = arguments.flag(is_arithmetic, "is_arithmetic", "bitwise_right_shift")
     return _binary("bitwise_right_shift", x, y, name, is_arithmetic=kind)
 
 
 def ldexp(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """x times 2 to the power y; float64 if one of them is, else float32 (paddle.ldexp)."""
+    """Compute x * 2**y; float64 if either operand is, else float32 (paddle.ldexp)."""
     x, y = arguments.variable(x, "x", "ldexp"), arguments.variable(y, "y", "ldexp")
     made = "float64" if "float64" in (x.dtype, y.dtype) else "float32"
     power = pow(full([], 2.0, made), cast(y, made))
@@ -185,7 +185,7 @@ def ldexp(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
-    """x as a mantissa with a size from 0.5 to 1, and an exponent of 2, both as floats.
+    """Split x into a mantissa of magnitude 0.5 to 1 and an exponent of 2, both floats.
 
     Paddle page: paddle.frexp.
     """
@@ -208,27 +208,27 @@ def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
 
 
 def logaddexp(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """log(exp(x) + exp(y)) without overflow (paddle.logaddexp)."""
+    """Compute log(exp(x) + exp(y)) without overflow (paddle.logaddexp)."""
     arguments.variable(x, "x", "logaddexp")
     gap = scale(abs(subtract(x, y)), -1.0)
     return add(maximum(x, y), log1p(exp(gap)), name)
 
 
 def hypot(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """sqrt(x * x + y * y) (paddle.hypot)."""
+    """Compute sqrt(x * x + y * y) (paddle.hypot)."""
     arguments.variable(x, "x", "hypot")
     return sqrt(add(square(x), square(arguments.variable(y, "y", "hypot"))), name)
 
 
 def positive(x: Variable, name: str | None = None) -> Variable:
-    """x itself (paddle.positive). Raises TypeError for bool tensors."""
+    """Return x unchanged (paddle.positive). Raises TypeError for bool tensors."""
     if arguments.variable(x, "x", "positive").dtype == "bool":
         raise TypeError("positive(): 'x' should hold numbers, but received bool")
     return x
 
 
 def signbit(x: Variable, name: str | None = None) -> Variable:
-    """True for each set sign bit: of negative numbers, and of -0.0 (paddle.signbit)."""
+    """Test the sign bit, set for negative numbers and -0.0 (paddle.signbit)."""
     dtype = arguments.variable(x, "x", "signbit").dtype
     if not dtype.is_floating:
         return less_than(x, full([], 0, dtype), name)
@@ -237,17 +237,17 @@ def signbit(x: Variable, name: str | None = None) -> Variable:
 
 
 def isposinf(x: Variable, name: str | None = None) -> Variable:
-    """True for each element that is +infinity (paddle.isposinf)."""
+    """Test each element for +infinity (paddle.isposinf)."""
     return logical_and(isinf(x), greater_than(x, full([], 0, x.dtype)), name=name)
 
 
 def isneginf(x: Variable, name: str | None = None) -> Variable:
-    """True for each element that is -infinity (paddle.isneginf)."""
+    """Test each element for -infinity (paddle.isneginf)."""
     return logical_and(isinf(x), less_than(x, full([], 0, x.dtype)), name=name)
 
 
 def isreal(x: Variable, name: str | None = None) -> Variable:
-    """True for each element whose imaginary part is 0 (paddle.isreal)."""
+    """Test whether the imaginary part of each element is 0 (paddle.isreal)."""
     dtype = arguments.variable(x, "x", "isreal").dtype
     if not dtype.is_complex:
         return ones_like(x, "bool", name)
@@ -256,7 +256,7 @@ def isreal(x: Variable, name: str | None = None) -> Variable:
 
 
 def sgn(x: Variable, name: str | None = None) -> Variable:
-    """The sign of real numbers; complex ones over their absolute value, 0 at 0 (paddle.sgn)."""
+    """Compute the sign of real numbers; of complex ones x / |x|, and 0 at 0 (paddle.sgn)."""
     if not arguments.variable(x, "x", "sgn").dtype.is_complex:
         return sign(x, name)
     size = abs(x)
@@ -272,7 +272,7 @@ def isin(
     invert: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """True for each element of x that is among those of `test_x` (paddle.isin)."""
+    """Test whether each element of x is an element of `test_x` (paddle.isin)."""
     arguments.variable(x, "x", "isin")
     wanted = reshape(arguments.variable(test_x, "test_x", "isin"), [-1])
     found = any(equal(unsqueeze(x, -1), wanted), -1)

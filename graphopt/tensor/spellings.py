@@ -1,4 +1,4 @@
-"""Names that Paddle 3 took over from other libraries, for functions that it had before."""
+"""Names that Paddle 3 adopted from other libraries, for functions that it already had."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ view_as_real = as_real
 def true_divide(
     x: Variable, y: Variable, name: str | None = None, *, rounding_mode: str | None = None
 ) -> Variable:
-    """x / y; integers give float32, unlike in `divide` (paddle.true_divide, paddle.div).
+    """Compute x / y; unlike `divide`, integers give float32 (paddle.true_divide, paddle.div).
 
     With a rounding mode it is `divide`.
     """
@@ -44,20 +44,20 @@ def true_divide(
 
 
 def argwhere(input: Variable) -> Variable:
-    """The places of the elements other than 0, a row for each (paddle.argwhere)."""
+    """Find the indices of the elements other than 0, one row each (paddle.argwhere)."""
     found = nonzero(input)
     assert isinstance(found, Variable)
     return found
 
 
 def permute(input: Variable, *dims: Any) -> Variable:
-    """The tensor with its axes in another order, as a list or one by one (paddle.permute)."""
+    """Permute the axes to an order, a list or separate arguments (paddle.permute)."""
     order = dims[0] if len(dims) == 1 and isinstance(dims[0], (list, tuple)) else dims
     return transpose(input, list(order))
 
 
 def matrix_transpose(x: Variable, name: str | None = None) -> Variable:
-    """The tensor with its last two axes exchanged (paddle.matrix_transpose).
+    """Exchange the last two axes (paddle.matrix_transpose).
 
     Raises ValueError for fewer than two axes.
     """
@@ -68,17 +68,17 @@ def matrix_transpose(x: Variable, name: str | None = None) -> Variable:
 
 
 def ravel(input: Variable) -> Variable:
-    """The elements as one vector (paddle.ravel)."""
+    """Flatten the elements to one vector (paddle.ravel)."""
     return reshape(arguments.variable(input, "input", "ravel"), [-1])
 
 
 def msort(input: Variable) -> Variable:
-    """The tensor sorted along its first axis (paddle.msort)."""
+    """Sort a tensor along its first axis (paddle.msort)."""
     return sort(input, 0)
 
 
 def narrow(input: Variable, dim: int, start: int, length: int) -> Variable:
-    """`length` elements from `start` on along one axis (paddle.narrow).
+    """Slice `length` elements from `start` on along one axis (paddle.narrow).
 
     Raises ValueError when they are outside a known size.
     """
@@ -96,9 +96,9 @@ def narrow(input: Variable, dim: int, start: int, length: int) -> Variable:
 
 
 def softmax(input: Variable, dim: int | None = None, dtype: Any = None) -> Variable:
-    """The softmax along an axis; without one, the first of 0, 1 and 3 axes, else the second.
+    """Compute the softmax along an axis (paddle.softmax).
 
-    Paddle page: paddle.softmax.
+    Without `dim`, that is the first axis for a rank of 0, 1 or 3, else the second.
     """
     rank = len(arguments.variable(input, "input", "softmax").shape)
     axis = dim if dim is not None else 0 if rank in (0, 1, 3) else 1
@@ -108,9 +108,9 @@ def softmax(input: Variable, dim: int | None = None, dtype: Any = None) -> Varia
 def range(
     start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """Numbers from start to end, both of them included (paddle.range); `range(n)` starts at 0.
+    """Create numbers from start to end, both included (paddle.range); `range(n)` starts at 0.
 
-    The dtype is the default one unless given.
+    `dtype` is by default the default dtype.
     """
     if end is None:
         start, end = 0, start
@@ -125,26 +125,26 @@ def range(
 
 
 def rand_like(input: Variable, name: str | None = None, *, dtype: Any = None) -> Variable:
-    """Numbers uniform on [0, 1) in the shape of another tensor (paddle.rand_like)."""
+    """Draw uniform numbers from [0, 1) in the shape of another tensor (paddle.rand_like)."""
     like = arguments.variable(input, "input", "rand_like")
     return rand(_sizes(like), dtype or like.dtype, name)
 
 
 def randn_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
-    """Standard normal numbers in the shape of another tensor (paddle.randn_like)."""
+    """Draw standard normal numbers in the shape of another tensor (paddle.randn_like)."""
     like = arguments.variable(x, "x", "randn_like")
     return randn(_sizes(like), dtype or like.dtype, name)
 
 
 def _sizes(like: Variable) -> Any:
-    """The sizes of a tensor; as a tensor where the run decides one of them."""
+    """Return the sizes of a tensor, as a tensor if the run decides one of them."""
     from graphopt.tensor.attribute import shape
 
     return shape(like) if -1 in like.shape else list(like.shape)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> list[int]:
-    """The shape that tensors of these shapes broadcast to (paddle.broadcast_shapes).
+    """Compute the shape that tensors of these shapes broadcast to (paddle.broadcast_shapes).
 
     Raises ValueError when they do not fit.
     """
@@ -159,13 +159,13 @@ def baddbmm(
     alpha: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """beta * input + alpha * (x @ y), for each matrix of a batch (paddle.baddbmm)."""
+    """Compute beta * input + alpha * (x @ y) for each matrix of a batch (paddle.baddbmm)."""
     product = scale(bmm(x, y), arguments.number(alpha, "alpha", "baddbmm"))
     return add(scale(input, arguments.number(beta, "beta", "baddbmm")), product, name)
 
 
 def scatter_add(input: Variable, dim: int, index: Variable, src: Variable) -> Variable:
-    """The tensor with elements added at places along an axis (paddle.scatter_add)."""
+    """Add elements to a tensor by their index along an axis (paddle.scatter_add)."""
     return put_along_axis(input, index, src, dim, "add", True, False)
 
 
@@ -181,13 +181,13 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Variable:
-    """The tensor with elements combined at places along an axis (paddle.scatter_reduce)."""
+    """Combine elements with a tensor by their index along an axis (paddle.scatter_reduce)."""
     kind = arguments.choice(reduce, "reduce", "scatter_reduce", tuple(_REDUCTIONS))
     return put_along_axis(input, index, src, dim, _REDUCTIONS[kind], include_self, False)
 
 
 def reduce_as(x: Variable, target: Variable, name: str | None = None) -> Variable:
-    """x added up over the axes along which `target` would broadcast to it (paddle.reduce_as)."""
+    """Sum x over the axes along which `target` would broadcast to it (paddle.reduce_as)."""
     wanted = arguments.variable(target, "target", "reduce_as").shape
     rank = len(arguments.variable(x, "x", "reduce_as").shape)
     if -1 in wanted:

@@ -1,4 +1,4 @@
-"""Joining, splitting and reshaping in ways composed of simpler ones (paddle.*)."""
+"""Joining, splitting and reshaping by compositions of simpler operators (paddle.*)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphopt.tensor.rearrange import flip, meshgrid
 
 
 def _several(inputs: tuple[Any, ...], function: str) -> list[Variable]:
-    """Variables given one by one or as one list."""
+    """Check Variables passed one by one or as one list, and return their list."""
     given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else inputs
     return arguments.variables(list(given), "inputs", function)
 
@@ -43,43 +43,43 @@ def _at_least_3d(x: Variable) -> Variable:
 
 
 def atleast_1d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors with one axis at least; one tensor, or a list of several (paddle.atleast_1d)."""
+    """Add an axis to scalars; return one tensor, or a list of several (paddle.atleast_1d)."""
     return _one_or_all([_at_least_1d(x) for x in _several(inputs, "atleast_1d")], inputs)
 
 
 def atleast_2d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors with two axes at least, new ones in front (paddle.atleast_2d)."""
+    """Add axes in front up to a rank of two (paddle.atleast_2d)."""
     return _one_or_all([_at_least_2d(x) for x in _several(inputs, "atleast_2d")], inputs)
 
 
 def atleast_3d(*inputs: Any, name: str | None = None) -> Any:
-    """Tensors with three axes at least; [n] becomes [1, n, 1] (paddle.atleast_3d)."""
+    """Add axes up to a rank of three; [n] becomes [1, n, 1] (paddle.atleast_3d)."""
     return _one_or_all([_at_least_3d(x) for x in _several(inputs, "atleast_3d")], inputs)
 
 
 def hstack(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """Tensors joined along the second axis, vectors along their own (paddle.hstack)."""
+    """Concatenate tensors along the second axis, vectors along their own (paddle.hstack)."""
     parts = [_at_least_1d(item) for item in arguments.variables(x, "x", "hstack")]
     return concat(parts, 0 if len(parts[0].shape) == 1 else 1, name)
 
 
 def vstack(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """Tensors joined along the first axis, vectors as rows (paddle.vstack)."""
+    """Concatenate tensors along the first axis, vectors as rows (paddle.vstack)."""
     return concat([_at_least_2d(i) for i in arguments.variables(x, "x", "vstack")], 0, name)
 
 
 def row_stack(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """The same as `vstack` (paddle.row_stack)."""
+    """Concatenate tensors as `vstack` does (paddle.row_stack)."""
     return vstack(x, name)
 
 
 def dstack(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """Tensors joined along the third axis (paddle.dstack)."""
+    """Concatenate tensors along the third axis (paddle.dstack)."""
     return concat([_at_least_3d(i) for i in arguments.variables(x, "x", "dstack")], 2, name)
 
 
 def column_stack(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """Tensors joined along the second axis, vectors as columns (paddle.column_stack)."""
+    """Concatenate tensors along the second axis, vectors as columns (paddle.column_stack)."""
     parts = [
         item if len(item.shape) > 1 else reshape(item, [-1, 1])
         for item in arguments.variables(x, "x", "column_stack")
@@ -90,10 +90,9 @@ def column_stack(x: Sequence[Variable], name: str | None = None) -> Variable:
 def tensor_split(
     x: Variable, num_or_indices: Any, axis: int = 0, name: str | None = None
 ) -> list[Variable]:
-    """x cut along an axis in almost equal parts, or at indices (paddle.tensor_split).
+    """Split x along an axis into almost equal parts, or at indices (paddle.tensor_split).
 
-    The first parts get the remainder. Raises UnsupportedError for an axis whose size is
-    not known.
+    The first parts get the remainder. Raises UnsupportedError for an axis of unknown size.
     """
     at = arguments.integer(axis, "axis", "tensor_split")
     shape = arguments.variable(x, "x", "tensor_split").shape
@@ -118,7 +117,7 @@ def tensor_split(
 
 
 def hsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Variable]:
-    """x cut along the second axis, a vector along its own (paddle.hsplit)."""
+    """Split x along the second axis, a vector along its own (paddle.hsplit)."""
     rank = len(arguments.variable(x, "x", "hsplit").shape)
     if rank < 1:
         raise ValueError("hsplit(): 'x' should have rank 1 or more, found 0")
@@ -126,7 +125,7 @@ def hsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Va
 
 
 def vsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Variable]:
-    """x cut along the first axis (paddle.vsplit). Raises ValueError for rank 0 or 1."""
+    """Split x along the first axis (paddle.vsplit). Raises ValueError for rank 0 or 1."""
     rank = len(arguments.variable(x, "x", "vsplit").shape)
     if rank < 2:
         raise ValueError(f"vsplit(): 'x' should have rank 2 or more, found {rank}")
@@ -134,7 +133,7 @@ def vsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Va
 
 
 def dsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Variable]:
-    """x cut along the third axis (paddle.dsplit). Raises ValueError for a rank below 3."""
+    """Split x along the third axis (paddle.dsplit). Raises ValueError for a rank below 3."""
     rank = len(arguments.variable(x, "x", "dsplit").shape)
     if rank < 3:
         raise ValueError(f"dsplit(): 'x' should have rank 3 or more, found {rank}")
@@ -142,7 +141,7 @@ def dsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Va
 
 
 def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None) -> Variable:
-    """Axes moved to other positions, the others in order (paddle.moveaxis)."""
+    """Move axes to other positions; the other axes keep their order (paddle.moveaxis)."""
     rank = len(arguments.variable(x, "x", "moveaxis").shape)
     ends: list[list[int]] = []
     for what, value in (("source", source), ("destination", destination)):
@@ -162,7 +161,7 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
 
 
 def rot90(x: Variable, k: int = 1, axes: Any = (0, 1), name: str | None = None) -> Variable:
-    """x rotated k times by 90 degrees, from the first axis to the second (paddle.rot90)."""
+    """Rotate x k times by 90 degrees, from the first axis to the second (paddle.rot90)."""
     rank = len(arguments.variable(x, "x", "rot90").shape)
     plane = arguments.integers(axes, "axes", "rot90")
     if rank < 2 or len(plane) != 2 or any(not -rank <= axis < rank for axis in plane):
@@ -183,9 +182,9 @@ def rot90(x: Variable, k: int = 1, axes: Any = (0, 1), name: str | None = None) 
 
 
 def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Variable:
-    """One axis split into the dimensions of `shape`, one of them -1 at most (paddle.unflatten).
+    """Split one axis into the dimensions of `shape`, at most one of them -1 (paddle.unflatten).
 
-    Raises ValueError when they do not multiply to the size of the axis.
+    Raises ValueError when their product is not the size of the axis.
     """
     own = list(arguments.variable(x, "x", "unflatten").shape)
     at = arguments.integer(axis, "axis", "unflatten")
@@ -205,10 +204,10 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
 
 
 def view(x: Variable, shape_or_dtype: Any, name: str | None = None) -> Variable:
-    """The elements in another shape, or their bytes as another dtype (paddle.view).
+    """Reshape x, or reinterpret its bytes as another dtype (paddle.view).
 
-    Where numbers of that dtype are longer or shorter, the last axis has fewer or more of them.
-    Raises ProgramError where its bytes are no whole number of them.
+    A dtype with a larger or smaller element size makes the last axis shorter or longer. Raises
+    ProgramError where the bytes of that axis are no whole number of elements.
     """
     arguments.variable(x, "x", "view")
     if isinstance(shape_or_dtype, (list, tuple)):
@@ -218,12 +217,12 @@ def view(x: Variable, shape_or_dtype: Any, name: str | None = None) -> Variable:
 
 
 def view_as(x: Variable, other: Variable, name: str | None = None) -> Variable:
-    """The elements in the shape of another tensor (paddle.view_as)."""
+    """Reshape x to the shape of another tensor (paddle.view_as)."""
     return reshape(x, list(arguments.variable(other, "other", "view_as").shape), name)
 
 
 def _elements(x: Variable, places: np.ndarray[Any, Any], name: str | None) -> Variable:
-    """The elements of the flattened tensor at constant places."""
+    """Gather elements of the flattened tensor at constant positions."""
     taken = gather(flatten(x), assign(places.reshape(-1).astype("int64")))
     return reshape(taken, list(places.shape), name)
 
@@ -231,9 +230,9 @@ def _elements(x: Variable, places: np.ndarray[Any, Any], name: str | None) -> Va
 def as_strided(
     x: Variable, shape: Any, stride: Any, offset: int = 0, name: str | None = None
 ) -> Variable:
-    """Elements at `offset` plus the index times the strides, in a new tensor (paddle.as_strided).
+    """Gather elements at `offset` plus the index times the strides, as a copy (as_strided).
 
-    Raises ValueError when a place is outside x.
+    Raises ValueError when a position is outside x.
     """
     total = math.prod(arguments.variable(x, "x", "as_strided").shape)
     sizes = arguments.integers(shape, "shape", "as_strided")
@@ -249,7 +248,7 @@ def as_strided(
 
 
 def unfold(x: Variable, axis: int, size: int, step: int, name: str | None = None) -> Variable:
-    """The windows of an axis, every `step` elements, in a new last axis (paddle.unfold)."""
+    """Extract the windows of an axis, every `step` elements, to a new last axis (paddle.unfold)."""
     shape = list(arguments.variable(x, "x", "unfold").shape)
     at = arguments.integer(axis, "axis", "unfold")
     if not -len(shape) <= at < len(shape) or shape[at] < 0:
@@ -267,7 +266,7 @@ def unfold(x: Variable, axis: int, size: int, step: int, name: str | None = None
 
 
 def block_diag(inputs: Sequence[Variable], name: str | None = None) -> Variable:
-    """Matrices along the diagonal of a larger one, zeros elsewhere (paddle.block_diag)."""
+    """Put matrices along the diagonal of a larger one, zeros elsewhere (paddle.block_diag)."""
     blocks = [_at_least_2d(x) for x in arguments.variables(inputs, "inputs", "block_diag")]
     if any(len(block.shape) != 2 for block in blocks):
         raise ValueError("block_diag(): the tensors should have rank 2 at most")
@@ -286,7 +285,7 @@ def block_diag(inputs: Sequence[Variable], name: str | None = None) -> Variable:
 
 
 def cartesian_prod(x: Sequence[Variable], name: str | None = None) -> Variable:
-    """All ways to take one element of each vector, as rows (paddle.cartesian_prod)."""
+    """List all ways to take one element of each vector, as rows (paddle.cartesian_prod)."""
     vectors = arguments.variables(x, "x", "cartesian_prod")
     if any(len(vector.shape) != 1 for vector in vectors):
         raise ValueError("cartesian_prod(): the tensors should be 1-D")
@@ -298,7 +297,7 @@ def cartesian_prod(x: Sequence[Variable], name: str | None = None) -> Variable:
 def combinations(
     x: Variable, r: int = 2, with_replacement: bool = False, name: str | None = None
 ) -> Variable:
-    """All ways to take r elements of a vector of known size, as rows (paddle.combinations)."""
+    """List all ways to take r elements of a vector of known size, as rows (combinations)."""
     shape = arguments.variable(x, "x", "combinations").shape
     if len(shape) != 1 or shape[0] < 0:
         raise ValueError(f"combinations(): 'x' should be 1-D of known size, found {list(shape)}")
@@ -313,5 +312,5 @@ def combinations(
 
 
 def broadcast_shape(x_shape: Any, y_shape: Any) -> list[int]:
-    """The shape that two shapes broadcast to, as a list (paddle.broadcast_shape)."""
+    """Compute the shape that two shapes broadcast to, as a list (paddle.broadcast_shape)."""
     return list(broadcast_shapes(tuple(x_shape), tuple(y_shape)))

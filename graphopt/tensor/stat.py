@@ -1,4 +1,4 @@
-"""Averages, spread, quantiles and counts (paddle.*)."""
+"""Averages, spread, medians and counts (paddle.*)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def mean(
     *,
     dtype: Any = None,
 ) -> Variable:
-    """The average over `axis`, of integers without its fraction (paddle.mean)."""
+    """Compute the mean over `axis`, without the fraction for integers (paddle.mean)."""
     x = x if dtype is None else cast(x, dtype)
     return reduce("reduce_mean", x, axis, keepdim, name, layer="mean")
 
@@ -59,9 +59,9 @@ def var(
     *,
     correction: float = 1,
 ) -> Variable:
-    """The variance over `axis`, divided by n - 1, or by n when not `unbiased` (paddle.var).
+    """Compute the variance over `axis`, divided by n - 1, or by n if not `unbiased` (paddle.var).
 
-    With `correction` the division is by n less this number, or by 0 where that is below.
+    With `correction` the divisor is n less this number, but 0 at least.
     """
     correction = arguments.number(correction, "correction", "var")
     if not arguments.variable(x, "x", "var").dtype.is_differentiable:
@@ -93,7 +93,7 @@ def std(
     keepdim: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The standard deviation over `axis`, the square root of `var` (paddle.std)."""
+    """Compute the standard deviation over `axis`, the square root of `var` (paddle.std)."""
     return sqrt(var(x, axis, unbiased, keepdim), name)
 
 
@@ -104,11 +104,12 @@ def median(
     mode: str = "avg",
     name: str | None = None,
 ) -> Variable | tuple[Variable, Variable]:
-    """The middle element along `axis` or of all, the average of two for even numbers.
+    """Compute the median along `axis`, or of all elements (paddle.median).
 
-    Nan where an element is; float32 for integers. With the mode "min" the smaller of two is taken,
-    in the dtype of x, and with an axis its positions come along, int64. The size of the axis must
-    be known when the program is built. Paddle page: paddle.median.
+    Of an even number of elements, it is the average of the middle two. It is nan where an element
+    is, and float32 for integers. With the mode "min" it is the smaller of the two, in the dtype of
+    x, and with an axis its int64 index is a second result. The size of the axis must be known when
+    the program is built.
     """
     if mode == "avg":
         x = arguments.variable(x, "x", "median")
@@ -122,7 +123,7 @@ def median(
 def _lower_median(
     x: Variable, axis: int | None, keepdim: bool, name: str | None
 ) -> Variable | tuple[Variable, Variable]:
-    """The middle element, or the one below the middle, and where it is; the first nan if any."""
+    """Find the lower median, or the first nan; with an axis, also return its index."""
     rank = len(arguments.variable(x, "x", "median").shape)
     rows = flatten(x) if axis is None and rank != 1 else x
     along = 0 if axis is None else arguments.integer(axis, "axis", "median")
@@ -154,14 +155,14 @@ def _known_size(x: Variable, along: int, axis: Any, function: str) -> int:
 def nansum(
     x: Variable, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """The sum over `axis` of the elements that are not nan (paddle.nansum)."""
+    """Sum over `axis`, ignoring nan (paddle.nansum)."""
     return sum(_without_nan(x), axis, dtype, keepdim, name)
 
 
 def nanmean(
     x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """The average over `axis` of the elements that are not nan (paddle.nanmean)."""
+    """Compute the mean over `axis`, ignoring nan (paddle.nanmean)."""
     count = sum(cast(logical_not(isnan(x)), x.dtype), axis, keepdim=keepdim)
     return divide(nansum(x, axis, keepdim=keepdim), count, name)
 
@@ -177,7 +178,10 @@ def nan_to_num(
     neginf: float | None = None,
     name: str | None = None,
 ) -> Variable:
-    """x with numbers for nan and the infinities: the largest there are (paddle.nan_to_num)."""
+    """Replace nan by a number and infinities by the dtype's extremes (paddle.nan_to_num).
+
+    `nan`, `posinf` and `neginf` set the replacements.
+    """
     limits = np.finfo(arguments.variable(x, "x", "nan_to_num").dtype.numpy)
     highest = float(limits.max) if posinf is None else posinf
     lowest = float(limits.min) if neginf is None else neginf
@@ -189,7 +193,7 @@ def nan_to_num(
 def count_nonzero(
     x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """Number of elements over `axis` that are not 0, int64 (paddle.count_nonzero)."""
+    """Count the elements over `axis` that are not 0, int64 (paddle.count_nonzero)."""
     return sum(cast(not_equal(x, 0), "int64"), axis, keepdim=keepdim, name=name)
 
 

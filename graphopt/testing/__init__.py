@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
         raise
 
     def __getattr__(name: str) -> NoReturn:
-        """An error that names the package which `check_pass` and `programs` need."""
+        """Raise an error that names the package which `check_pass` and `programs` need."""
         if name not in ("check_pass", "programs"):
             raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
         raise ImportError(f"{__name__}.{name} needs hypothesis: pip install 'graphopt[testing]'")

@@ -1,8 +1,8 @@
 """Well-typed calls of any op: operand types and property values that its type rule accepts.
 
-They are looked for, not listed: operands and properties are drawn from what the class declares, and
-the type rule of the op decides, then its lowering, which is traced. `STARTS` has a call to begin
-with for the few ops whose operands fit together in a way that chance would hardly meet.
+They are searched, not listed: operands and properties are drawn from the declarations of the class;
+the type rule of the op decides, then its lowering, which is traced. `STARTS` has a first call for
+the few ops whose operands fit together in a way that random draws would hardly find.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TypedCall:
 
     @classmethod
     def of(cls, op_class: type[PdOp], operands: Groups, attrs: Mapping[str, Any]) -> TypedCall:
-        """The call with the result types of the type rule; ProgramError when it does not fit."""
+        """Infer the result types of a call by the type rule; ProgramError when it does not fit."""
         fields = definition(op_class).operands
         groups = operands + ((),) * (len(fields) - len(operands))
         types = infer_types(op_class, groups, {**default_attrs(op_class), **attrs})
@@ -72,7 +72,7 @@ class TypedCall:
 def calls_of(
     op_class: type[PdOp], fixed: Fixed = (), wanted: Tensor | None = None, result: int = 0
 ) -> tuple[TypedCall, ...]:
-    """Calls of an op, some with the default properties; of the `wanted` type at `result`.
+    """Find calls of an op, some with the default properties; of the `wanted` type at `result`.
 
     Operands have the `fixed` types. Empty when none is found.
     """
@@ -94,7 +94,7 @@ def calls_of(
 
 
 def _tried_calls(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> Iterator[TypedCall]:
-    """The calls that the type rule accepts, of those that are tried."""
+    """Try random calls and yield those that the type rule accepts."""
     chance = random.Random(zlib.crc32(op_class.name.encode()))
     kinds, defaults = attr_kinds(op_class), default_attrs(op_class)
     start = STARTS.get(op_class.name)
@@ -124,7 +124,7 @@ def _tried_calls(op_class: type[PdOp], fixed: Fixed, wanted: Tensor | None) -> I
 
 
 def around(shape: Shape) -> Iterator[Shape]:
-    """The shape, and those with one axis more or less."""
+    """Yield the shape, and the shapes with one axis more or less."""
     yield shape
     for at in range(len(shape) + 1):
         yield (*shape[:at], 4, *shape[at:])
@@ -133,7 +133,7 @@ def around(shape: Shape) -> Iterator[Shape]:
 
 
 def _operands(op_class: type[PdOp], base: Shape, plain: bool, chance: random.Random) -> Groups:
-    """Operand types by field: that of the first one, or ones with shapes near its own."""
+    """Draw operand types by field: the first one has the shape `base`, others similar shapes."""
     dtype = (
         "float32" if plain else chance.choice(("float32", "float32", "int64", "bool", "complex64"))
     )
@@ -151,7 +151,7 @@ def _operands(op_class: type[PdOp], base: Shape, plain: bool, chance: random.Ran
 
 
 def _near(name: str, base: Shape, plain: bool, chance: random.Random) -> Shape:
-    """The shape, a part of it, or another one of its sizes."""
+    """Draw the shape, a part of it, or another one of its sizes."""
     if any(word in name for word in ONE) and chance.random() < 0.9:
         return (1,)
     if plain and chance.random() < 0.7:
@@ -172,7 +172,7 @@ def _dtype(name: str, first: str, alike: bool, chance: random.Random) -> str:
 def _value(
     name: str, kind: Kind, given: Mapping[str, Any], base: Shape, chance: random.Random
 ) -> Any:
-    """A value of a property: mostly the given one, or another one of its kind."""
+    """Draw a value of a property: mostly the given one, or another one of its kind."""
     if name in LEFT or (name in given and chance.random() < 0.5):
         return given[name]
     default = given.get(name)
@@ -219,7 +219,7 @@ DRAWN: Mapping[str, Draw] = {
 
 
 def _with(groups: Groups, fixed: Fixed) -> Groups | None:
-    """The operands with these types at these positions; None when there are fewer."""
+    """Replace the operand types at these positions; None when there are fewer."""
     if not fixed:
         return groups
     flat = [each for group in groups for each in group]

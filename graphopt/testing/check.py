@@ -1,9 +1,9 @@
 """One call that tests a pass: `check_pass(MyPass)`.
 
-On generated programs, with the pass's patterns planted, it checks that each rewrite computes what
-it replaces, on the kinds of numbers of its class of numerics, and that the pass leaves valid IR and
-the signature, changes no output, gradient or state, finds nothing to do a second time, and fires at
-all.
+On generated programs with the pass's patterns planted, it checks each rewrite against the ops that
+it replaces, on the kinds of numbers of its class of numerics. It checks, too, that the pass leaves
+valid IR and the signature, changes no output, gradient or state, finds nothing to do a second time,
+and fires at all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check_pass(
     must_fire: int = 5,
     bits: bool = True,
 ) -> int:
-    """Test a pass on generated programs; how often it changed something.
+    """Test a pass on generated programs; return how often it changed something.
 
     A FusionPass plants its own RULES; `plant` are patterns for any other pass. `must_fire` is the
     least number of changes over all `examples`. For a pass of the class bit-exact the bits are
@@ -105,7 +105,7 @@ def check_pass(
 
 @contextmanager
 def _naming(made: ModulePass, module: ModuleOp) -> Generator[None]:
-    """An error inside says first which pass it is of, and shows the program before it."""
+    """Prefix an error inside the block with the pass, and append the program before it."""
     try:
         yield
     except _WrongRewrite as error:
@@ -118,11 +118,11 @@ def _naming(made: ModulePass, module: ModuleOp) -> Generator[None]:
 
 
 class _WrongRewrite(Exception):
-    """A rewrite that the validator rejects, with the smallest program in which it does."""
+    """A rewrite that the validator rejects, with the smallest program where it does."""
 
 
 def _check_rewrites(made: ModulePass, module: ModuleOp) -> None:
-    """Let the validator compare each rewrite with what it replaces, in a copy of the module."""
+    """Validate each rewrite against the ops that it replaces, in a copy of the module."""
     wrong = _first_wrong(made, module)
     if wrong is None:
         return
@@ -138,14 +138,14 @@ def _check_rewrites(made: ModulePass, module: ModuleOp) -> None:
 
 
 def _first_wrong(made: ModulePass, module: ModuleOp) -> Checked | None:
-    """The first rewrite of the pass that computes something else."""
+    """Find the first rewrite of the pass that computes something else."""
     with validating(validate) as validation:
         transformer(made)(module.clone())
     return next(iter(validation.failed), None)
 
 
 def transformer(made: ModulePass) -> Callable[[ModuleOp], int]:
-    """A function that runs the pass on a module and says how much it changed."""
+    """Build a function that runs the pass on a module and counts its changes."""
 
     def transform(module: ModuleOp) -> int:
         if isinstance(made, FusionPass):

@@ -64,16 +64,16 @@ NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 3.0)
 
 
 class Idiom(Fusion, ABC):
-    """Something to plant."""
+    """A pattern to plant."""
 
     root = Node(Assign, Value())
 
     @abstractmethod
     def plant(self, builder: Builder) -> SSAValue:
-        """Add it to a program; its result."""
+        """Add the pattern to a program and return its result."""
 
     def build(self, match: Match) -> PdOp:
-        """Nothing replaces it."""
+        """Raise AssertionError: nothing replaces this pattern."""
         raise AssertionError("this pattern is only planted")
 
 
@@ -91,14 +91,14 @@ class _Chooser(Idiom):
         return self.builder.draw(st.sampled_from(list(options)))
 
     def add(self, kind: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """An op, whose result is sometimes read elsewhere too."""
+        """Add an op, whose result other ops sometimes read, too."""
         value = self.builder.add(kind, *operands, **attrs)
         if self.choose(range(12)) == 11:
             self.builder.shared.append(value)
         return value
 
     def constant(self, *numbers: float, dtype: str = "float32") -> SSAValue:
-        """One of these numbers, or sometimes two of them side by side."""
+        """Add one of these numbers as a constant, by one of two ops."""
         first, second = self.choose(numbers), self.choose(numbers)
         if self.choose(range(4)) == 3:
             return self.builder.add(AssignValue, shape=(1,), values=(second,), dtype=dtype)
@@ -209,7 +209,7 @@ class Casts(Identities):
     WAYS = ("casts", "narrow_casts")
 
     def _narrow_casts(self, x: SSAValue) -> SSAValue:
-        """From something narrow by way of something wide."""
+        """Cast from a narrow dtype by way of a wide one."""
         narrow = ("bool", "uint8", "int8", "int16", "float16", "bfloat16")
         wide = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
         x = self.add(Scale, x, scale=self.choose([1.0, 40.0, 1e9]), bias=0.25)
@@ -263,7 +263,7 @@ class Constants(_Chooser):
         return self._use_constant(x, made)
 
     def _use_constant(self, x: SSAValue, made: SSAValue) -> SSAValue:
-        """Something that depends on x and on the constant."""
+        """Add an op that depends on x and on the constant."""
         number = self.add(Cast, made, dtype="float32")
         if shape_of(number.type) == (1,):
             return self.add(Multiply, x, number)

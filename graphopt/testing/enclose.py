@@ -1,4 +1,4 @@
-"""A program some ops of which are in a branch or in a loop that runs once."""
+"""Enclosing some ops of a program in a branch, or in a loop that runs once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 def enclose_ops(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
     """Move the ops from `start` to `stop` into a `pd.if`, or into a `pd.while`, in place.
 
-    Both branches compute the same; the loop runs once. False when nothing after reads them, when a
+    Both branches compute the same; the loop runs once. False when no later op reads them, when a
     gradient with respect to one of them is taken, or when a loop cannot start because a size is
-    open.
+    unknown.
     """
     block = main_function(module).body.block
     inside = [op for op in block.ops if isinstance(op, PdOp)][start:stop]
@@ -74,7 +74,7 @@ def _in_loop(block: Block, inside: Sequence[PdOp], live: Sequence[SSAValue]) -> 
 
 
 def _copy(ops: Sequence[PdOp], block: Block) -> dict[SSAValue, SSAValue]:
-    """Copies of the ops at the end of a block; their results by the originals'."""
+    """Copy the ops to the end of a block; return the copies of results by the originals."""
     values: dict[SSAValue, SSAValue] = {}
     for op in ops:
         copy = op.clone(values)

@@ -1,7 +1,7 @@
 """Operand shapes and properties by which an op produces a float32 value of a given shape.
 
-Generated programs work backwards from shapes, so everything that they have is well typed. Ops
-without a maker here have calls of their own (`calls.py`).
+Generated programs work backwards from shapes, so all their ops are well typed. Ops without a maker
+here have calls of their own (`calls.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _same(draw: Draw, out: Shape) -> Recipe:
 
 
 def _broadcast(draw: Draw, out: Shape) -> Recipe:
-    """The second operand may have fewer dimensions or ones; the first has the full shape."""
+    """Draw shapes: the second operand may have fewer dimensions or ones, the first is full."""
     kept = draw(st.integers(0, len(out)))
     small = tuple(1 if draw(st.booleans()) else dim for dim in out[kept:])
     other = draw(st.sampled_from([out, out, out[-1:], small]))
@@ -52,7 +52,7 @@ def _broadcast(draw: Draw, out: Shape) -> Recipe:
 
 
 def _add_act(draw: Draw, out: Shape) -> Recipe:
-    """A broadcast sum and its relu."""
+    """Make the recipe of a broadcast sum and its relu."""
     recipe = _broadcast(draw, out)
     return replace(recipe, attrs={"functor_list": ("relu", "elementwise_add")})
 

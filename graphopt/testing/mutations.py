@@ -1,7 +1,7 @@
 """Changes of a finished program by one constraint, which make patterns near misses, or nearly.
 
-Each gives another well-typed program, most of whose patterns are still there; the fusion has to
-find out whether it still applies. A mutation that does not apply returns False.
+Each gives another well-typed program that still has most of its patterns; the fusion must find out
+whether it still applies. A mutation that does not apply returns False.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _NUMBERS = {"p": (0.0, 0.5), "epsilon": (1e-5, 0.5), "momentum": (0.5,)}
 
 
 def ops_of(module: ModuleOp) -> list[PdOp]:
-    """The ops of the function, in order, without those inside of others."""
+    """List the ops of the function, in order, without those inside of others."""
     return [op for op in main_function(module).body.block.ops if isinstance(op, PdOp)]
 
 
 def _results(module: ModuleOp) -> list[SSAValue]:
-    """Values that a program can read once more."""
+    """List the values that a program can read once more."""
     found = [op.results[0] for op in ops_of(module) if op.results and not isinstance(op, Full)]
     return [value for value in found if dtype_of(value.type).is_floating]
 
 
 def add_result(module: ModuleOp, kind: str, name: str, value: SSAValue) -> None:
-    """Give a value back under a name, as a fetch or as state."""
+    """Return a value under a name, as a fetch or as state."""
     with edit_signature(main_function(module)) as edit:
         edit.give(value, port_attributes(kind, name))
 
@@ -79,12 +79,12 @@ def _insert(op: PdOp, before: Operation) -> SSAValue:
 
 
 def fetch(draw: Draw, module: ModuleOp) -> bool:
-    """A middle is fetched."""
+    """Fetch an intermediate value."""
     return _give_back(draw, module, FETCH, "middle")
 
 
 def keep(draw: Draw, module: ModuleOp) -> bool:
-    """A middle is persistable: the program writes it."""
+    """Make an intermediate value persistable: the program writes it."""
     return _give_back(draw, module, STATE, "kept")
 
 
@@ -97,7 +97,7 @@ def _give_back(draw: Draw, module: ModuleOp, kind: str, name: str) -> bool:
 
 
 def read_again(draw: Draw, module: ModuleOp) -> bool:
-    """A result, maybe a side result, has one more reader, right after it or at the end."""
+    """Add a reader of a result, maybe of a side result, right after it or at the end."""
     found = [
         value
         for op in ops_of(module)
@@ -117,7 +117,7 @@ def read_again(draw: Draw, module: ModuleOp) -> bool:
 
 
 def differentiate(draw: Draw, module: ModuleOp) -> bool:
-    """A gradient with respect to a middle is taken, or it is stopped there."""
+    """Take a gradient with respect to an intermediate value, or stop it there."""
     grads = [op for op in ops_of(module) if isinstance(op, Grad)]
     last = grads[0] if grads else _end(module)
     before = [op for op in ops_of(module) if op.is_before_in_block(last)]
@@ -163,7 +163,7 @@ def _mean(value: SSAValue, before: Operation) -> SSAValue:
 
 
 def property_(draw: Draw, module: ModuleOp) -> bool:
-    """An op has another axis, permutation, scale, mode or switch, and the same type."""
+    """Change an axis, permutation, scale, mode or switch of an op, but not its type."""
     candidates = [op for op in ops_of(module) if _changeable(op) and not isinstance(op, Grad)]
     if not candidates:
         return False
@@ -190,7 +190,7 @@ _WORDS: Mapping[str, Sequence[str]] = {
 
 
 def _other(draw: Draw, name: str, value: Any) -> Any:
-    """Another value of a property."""
+    """Draw another value of a property."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -205,7 +205,7 @@ def _other(draw: Draw, name: str, value: Any) -> Any:
 
 
 def sibling(draw: Draw, module: ModuleOp) -> bool:
-    """An op is another one of the same type: the wrong activation, a difference for a sum."""
+    """Replace an op by one of the same type: the wrong activation, a difference for a sum."""
     pairs = [
         (op, other)
         for op in ops_of(module)
@@ -223,7 +223,7 @@ def sibling(draw: Draw, module: ModuleOp) -> bool:
 
 
 def swap(draw: Draw, module: ModuleOp) -> bool:
-    """The operands of a sum, a difference or a product come in the other order."""
+    """Swap the operands of a sum, a difference or a product."""
     kinds = (math.Add, math.Subtract, math.Multiply, math.Divide, linear.Matmul)
     found = [op for op in ops_of(module) if isinstance(op, kinds)]
     if not found:
@@ -233,7 +233,7 @@ def swap(draw: Draw, module: ModuleOp) -> bool:
 
 
 def share(draw: Draw, module: ModuleOp) -> bool:
-    """An op reads another value of the same type: a shared weight, or the wrong source."""
+    """Let an op read another value of the same type: a shared weight, or the wrong source."""
     block = main_function(module).body.block
     ops = [op for op in ops_of(module) if not isinstance(op, (Grad, Update))]
     pairs: list[tuple[PdOp, int, SSAValue]] = []
@@ -254,7 +254,7 @@ def share(draw: Draw, module: ModuleOp) -> bool:
 
 
 def between(draw: Draw, module: ModuleOp) -> bool:
-    """An op stands between two others: a copy, or one that changes the numbers."""
+    """Insert an op between two others: a copy, or one that changes the numbers."""
     uses = [
         (op, index)
         for op in ops_of(module)
@@ -281,7 +281,7 @@ def between(draw: Draw, module: ModuleOp) -> bool:
 
 
 def region(draw: Draw, module: ModuleOp) -> bool:
-    """Some neighbouring ops are in a branch or a loop, others around it."""
+    """Enclose some consecutive ops in a branch or a loop."""
     ops = ops_of(module)
     stops = [i for i, op in enumerate(ops) if isinstance(op, Grad)]
     end = stops[0] if stops else len(ops)

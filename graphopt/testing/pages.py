@@ -4,18 +4,18 @@ A heading starts a case. Its first `mlir` block is the program before the pass; 
 `mlir` block with the program afterwards, or a `refused` block with the reason. A second block has
 the body alone where the signature stays the same.
 
-A program that is nearly that of an earlier case may be a `diff` block instead, from that case:
+A program that is similar to an earlier case may be a `diff` block instead, from that case:
 
     --- The title of the earlier case
     -  %y = pd.relu(%a)
     +  %y = pd.sigmoid(%a)
 
-Its lines begin with `-` if the program lacks them, with `+` if it has them in addition, and with a
-space if they only say where. What is between them is left out. A program afterwards of which most
-is as before may be a `diff` block from the program before, which has no title.
+Lines that the program lacks begin with `-`, additional lines with `+`, and lines that only give the
+place with a space. All lines in between are left out. A program afterwards that is mostly unchanged
+may be a `diff` block from the program before, which has no title.
 
 Setting the environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks of each case: the first
-one as the program is printed now, the second one with the present result.
+one with the program in its present print, the second one with the present result.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ UPDATE = "GRAPHOPT_UPDATE_PAGES"
 class Case:
     """One case of a page: the pass, the program before, and the expected result.
 
-    `options` are those of the pass, as `graphopt-opt -p` takes them. `diff` is a block of the page
-    that leads from the program of `base`, an earlier case, to this one; `changes` is one that leads
+    `options` are pass options, as `graphopt-opt -p` takes them. `diff` is a block of the page that
+    leads from the program of `base`, an earlier case, to this one; `changes` is a block that leads
     from this program to the result.
     """
 
@@ -70,7 +70,7 @@ class Case:
     changes: str = ""
 
     def make_pass(self) -> ModulePass:
-        """The pass, with its options."""
+        """Make the pass, with its options."""
         spec = parse_spec(self.pass_name + self.options)
         # a pass of graphopt is loaded without looking for those of other packages
         passes = own_passes() if self.pass_name in own_passes() else all_passes()
@@ -78,7 +78,7 @@ class Case:
 
 
 def load_page(path: Path) -> list[Case]:
-    """The cases of a page; the first heading names the pass, with its options in braces.
+    """Read the cases of a page; the first heading names the pass, with its options in braces.
 
     ValueError for a malformed page.
     """
@@ -131,7 +131,7 @@ def load_page(path: Path) -> list[Case]:
 
 
 def _base(path: Path, diff: str, cases: Sequence[Case]) -> Case:
-    """The earlier case that a diff names."""
+    """Find the earlier case that a diff names."""
     title = diff.partition("\n")[0].removeprefix(_FROM)
     found = next((case for case in cases if case.title == title and not case.diff), None)
     if found is None:
@@ -140,9 +140,9 @@ def _base(path: Path, diff: str, cases: Sequence[Case]) -> Case:
 
 
 def _result(changes: str, before: str, case: str) -> str:
-    """The result of a case by its changes.
+    """Apply a case's changes to the program before.
 
-    ValueError if they do not fit the program, unless they are to be rewritten.
+    ValueError if they do not fit the program, unless pages are being rewritten.
     """
     try:
         return _without_signature(before, apply_diff(changes, before))
@@ -153,7 +153,7 @@ def _result(changes: str, before: str, case: str) -> str:
 
 
 def apply_diff(diff: str, text: str) -> str:
-    """The text to which a diff leads.
+    """Apply a diff to a text.
 
     Each line of the diff that is in the text, too, is the next equal one there. ValueError if there
     is no such line.
@@ -176,7 +176,7 @@ def apply_diff(diff: str, text: str) -> str:
 
 
 def difference(old: str, new: str) -> str:
-    """The shortest diff that leads from one text to another."""
+    """Compute the shortest diff that leads from one text to another."""
     before, after = old.splitlines(), new.splitlines()
     for context in range(len(before) + 1):
         lines = [
@@ -191,14 +191,14 @@ def difference(old: str, new: str) -> str:
 
 
 def parse(text: str, name: str = "<text>") -> ModuleOp:
-    """The module of IR text, verified."""
+    """Parse and verify a module."""
     module = parse_text(text, name)
     module.verify()
     return module
 
 
 def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
-    """AssertionError unless the pass gives the page's result on the program.
+    """Check that the pass gives the page's result on the program; else raise AssertionError.
 
     A rewritten program must also compute the same numbers as before, by `run`.
     """
@@ -222,7 +222,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
 
 
 def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
-    """Run a pass; its declined instances."""
+    """Run a pass and return its declined instances."""
     if isinstance(made, FusionPass):
         outcomes = sweep(module, [(made.name, rule) for rule in made.RULES])
         return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
@@ -233,7 +233,7 @@ def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
 
 
 def page_text(module: ModuleOp) -> str:
-    """A module as pages show it: its one function, where it has nothing else.
+    """Print a module as pages show it: as its one function, where it has nothing else.
 
     Signatures take few lines: arguments follow each other on a line.
     """
@@ -243,12 +243,12 @@ def page_text(module: ModuleOp) -> str:
 
 
 def result_text(before: ModuleOp, after: ModuleOp) -> str:
-    """A rewritten module as pages show it: without a signature that did not change."""
+    """Print a rewritten module as pages show it: without a signature that did not change."""
     return _without_signature(page_text(before), page_text(after))
 
 
 def _without_signature(before: str, text: str) -> str:
-    """A program as text, or its body alone where its signature is that of the one before."""
+    """Strip the signature of a program's text if the program before has the same one."""
     signature, start, _ = before.partition(") {\n")
     same, _, body = text.partition(start)
     if same != signature or not body.endswith("\n}"):

@@ -1,7 +1,7 @@
-"""The plan of a planted pattern: which op stands at each of its nodes, with which operand types.
+"""The plan of a planted pattern: the op at each of its nodes, with its operand types.
 
-A plan is made before any op is: backwards from the type of a value, and where no op gives it
-forwards, from the values that the pattern has below.
+A plan is made before any op: backwards from the type of a value, and where no op gives it, forwards
+from the values below in the pattern.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Types = Mapping[int, Tensor]
 
 @dataclass(eq=False)
 class Planned:
-    """An op to be made: its call, and what its first operands are in the pattern."""
+    """An op to be made: its call, and the holes or ops of its first operands in the pattern."""
 
     op_class: type[PdOp]
     call: TypedCall
@@ -47,21 +47,21 @@ class Known:
     nodes: dict[Node, Planned] = field(default_factory=dict[Node, Planned])
 
     def copy(self) -> Known:
-        """An independent copy, for trying another way."""
+        """Copy, to try another way."""
         return Known(dict(self.holes), dict(self.nodes))
 
 
 class Planner:
-    """Plans a pattern with the choices that are drawn."""
+    """A planner of patterns, whose choices are drawn."""
 
     def __init__(self, draw: Draw) -> None:
         self.draw = draw
         self.left = MOST
 
     def plan(self, root: Node, shape: Shape | None) -> Planned | None:
-        """The plan of a pattern that gives this shape in float32, or without one any type.
+        """Plan a pattern that gives this shape in float32, or without a shape any type.
 
-        None when none is found. TypeError for a pattern with an op that cannot be planted.
+        None when no plan is found. TypeError for a pattern with an op that cannot be planted.
         """
         self.left = MOST
         wanted = None if shape is None else tensor(shape, "float32")
@@ -71,7 +71,7 @@ class Planner:
     def _node(
         self, node: Node, wanted: Tensor | None, result: int, known: Known
     ) -> tuple[Planned, Known] | None:
-        """The plan of a node and of all below it, with what is known then."""
+        """Plan a node and all nodes below it; also return the parts known then."""
         if node in known.nodes:
             given = known.nodes[node]
             return (given, known) if _gives(given.call, wanted, result) else None
@@ -90,7 +90,7 @@ class Planner:
         return None if wanted is not None else self._forwards(node, op_class, order, known)
 
     def _class_of(self, node: Node) -> type[PdOp]:
-        """One of the ops that a node may be. TypeError when none of them can be planted."""
+        """Draw one of the ops that a node may be. TypeError when none of them can be planted."""
         usable = [op for op in node.types if op in PLANTED] or [
             op for op in node.types if calls_of(op)
         ]
@@ -105,7 +105,7 @@ class Planner:
     def _forwards(
         self, node: Node, op_class: type[PdOp], order: Sequence[Hole], known: Known
     ) -> tuple[Planned, Known] | None:
-        """The plan of a node for the values below it, which come first, of whatever types."""
+        """Plan a node after the values below it, which may have any types."""
         known = known.copy()
         types: dict[int, Tensor] = {}
         for at, hole in enumerate(order):
@@ -126,7 +126,7 @@ class Planner:
         return planned, done
 
     def _below(self, planned: Planned, order: Sequence[Hole], known: Known) -> Known | None:
-        """Plan the operands of an op; what is known then."""
+        """Plan the operands of an op; return the parts known then."""
         known = known.copy()
         for at, (hole, type) in enumerate(zip(order, planned.call.flat, strict=False)):
             if isinstance(hole, Value):
@@ -149,7 +149,7 @@ class Planner:
         wanted: Tensor | None,
         result: int,
     ) -> Planned | None:
-        """An op with operands of these types, if it can have them, that gives the wanted one."""
+        """Plan an op on operands of these types, with a result of the wanted type; else None."""
         if (
             op_class in PLANTED
             and wanted is not None
@@ -166,7 +166,7 @@ class Planner:
         return Planned(op_class, self.draw(st.sampled_from(found)), state, names)
 
     def by_hand(self, op_class: type[PdOp], order: Sequence[Hole], shape: Shape) -> Planned | None:
-        """An op with the operands of its maker."""
+        """Plan an op with the operands of its maker."""
         recipe = PLANTED[op_class](self.draw, shape)
         if recipe is None:
             return None
@@ -179,7 +179,7 @@ class Planner:
 
 
 def as_usual(recipe: Recipe, order: Sequence[Hole], shape: Shape, wanted: bool) -> Recipe:
-    """The recipe with the operand shapes that the pattern's holes usually have."""
+    """Replace operand shapes of a recipe by those that the pattern's holes usually have."""
     usual = [hole.usually if isinstance(hole, Value) else "full" for hole in order]
     if not wanted or "any" in usual or len(usual) < len(recipe.operands):
         return recipe

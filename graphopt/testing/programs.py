@@ -54,7 +54,7 @@ class Generated:
 def programs(
     draw: Draw, plant: Sequence[Fusion] = (), training: bool = True, updates: bool = False
 ) -> Generated:
-    """A module that contains the patterns of some of these fusions, often with other users.
+    """Draw a module that contains the patterns of some of these fusions, often with other users.
 
     Without `training` there is no loss, gradient or update; with `updates` the updates are of
     several kinds, else all are alike.
@@ -87,7 +87,7 @@ class _Builder:
         self.planner = Planner(draw)
 
     def leaf(self, kind: str, shape: Shape | Tensor, name: str) -> SSAValue:
-        """A new argument of the function: of float32, where a shape is given."""
+        """Add an argument to the function, in float32 where a shape is given."""
         index = len(self.block.args)
         type = tensor(shape, "float32") if isinstance(shape, tuple) else shape
         value = self.block.insert_arg(type, index)
@@ -96,12 +96,12 @@ class _Builder:
         return value
 
     def name_of(self, argument: SSAValue) -> str:
-        """The name of an argument of the function."""
+        """Return the name of an argument of the function."""
         names = zip(self.block.args, self.ports, strict=True)
         return next(name for value, (_, name) in names if value is argument)
 
     def value(self, type: Tensor, depth: int) -> SSAValue:
-        """A value of this type: one that exists, a new feed, or a random op."""
+        """Draw a value of this type: an existing one, a new feed, or the result of a random op."""
         existing = [v for v in (*self.block.args, *self.shared) if v.type == type]
         choice = self.draw(st.integers(0, 3))
         if existing and choice == 0:
@@ -111,7 +111,7 @@ class _Builder:
         return self.leaf(FEED, type, "x")
 
     def random_op(self, shape: Shape, depth: int) -> SSAValue:
-        """A random op that gives this shape."""
+        """Add a random op that gives this shape."""
         op_class = self.draw(st.sampled_from(list(MAKERS)))
         planned = self.planner.by_hand(op_class, (), shape)
         if planned is None:
@@ -121,7 +121,7 @@ class _Builder:
         return value
 
     def plant_fusion(self, fusion: Fusion, shape: Shape) -> SSAValue | None:
-        """The pattern of a fusion, giving this shape, or its own if the fusion has a planter."""
+        """Plant the pattern of a fusion; it has this shape unless the fusion has a planter."""
         if isinstance(fusion, Idiom):
             return fusion.plant(self)
         planter = planter_of(fusion)
@@ -139,10 +139,10 @@ class _Builder:
         holes: dict[Value, SSAValue],
         made: dict[Planned, PdOp],
     ) -> PdOp:
-        """The op of a plan, after those below it.
+        """Build the op of a plan, after the ops below it.
 
-        Its value is private, but for one in eight: others would decline all the time. A hole or
-        node that occurs twice gets one value.
+        Its value is private, except for one in eight: otherwise fusions would decline all the time.
+        A hole or node that occurs twice gets one value.
         """
         operands: dict[int, SSAValue] = {}
         for position, (below, index) in planned.below.items():
@@ -161,7 +161,7 @@ class _Builder:
         return op
 
     def make(self, planned: Planned, given: Mapping[int, SSAValue], depth: int) -> PdOp:
-        """An op with these operands; the others are made to fit."""
+        """Make an op with these operands; the others are made to fit."""
         operands: list[SSAValue] = []
         for position, type in enumerate(planned.call.flat):
             if position in given:
@@ -179,7 +179,7 @@ class _Builder:
         return op
 
     def statistics(self, norm: BatchNormBase) -> None:
-        """The moving statistics are state that the program writes."""
+        """Write the moving statistics back to their state."""
         for read, written in ((norm.mean, norm.mean_out), (norm.variance, norm.variance_out)):
             index = self.block.args.index(read)
             self.written.append((self.ports[index][1], written))
@@ -200,7 +200,7 @@ class _Builder:
     def training_step(
         self, outputs: Sequence[SSAValue], *, updates: bool
     ) -> list[tuple[str, str, SSAValue]]:
-        """A loss, its gradients with respect to all arguments, and an update of the weights."""
+        """Add a loss, its gradients with respect to all arguments, and an update of the weights."""
         weights = [
             argument
             for argument, (kind, name) in zip(self.block.args, self.ports, strict=True)
@@ -228,13 +228,13 @@ class _Builder:
         return fetched + [(FETCH, f"grad.{i}", value) for i, value in enumerate(gradients)]
 
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """Append an op and give its first result."""
+        """Append an op and return its first result."""
         op = op_class.make(*operands, **attrs)
         self.append(op)
         return op.results[0]
 
     def append(self, op: PdOp) -> None:
-        """Append an op; its results are named after it and its place, as in programs of users."""
+        """Append an op; results are named after it and its index, as in programs of users."""
         number = len(self.block.ops)
         for index, result in enumerate(op.results):
             result.name_hint = f"{op.name.removeprefix('pd.')}_{number}.{index or 'tmp'}"
@@ -261,7 +261,7 @@ def _module(
 
 
 def _is_differentiated(output: SSAValue) -> bool:
-    """True where a loss can be made of a value: no size depends on data, which tracing lacks."""
+    """True where a loss can depend on a value: no size depends on data, which tracing lacks."""
     waiting, seen = [output], set[SSAValue]()
     while waiting:
         value = waiting.pop()

@@ -1,7 +1,7 @@
-"""Calls of ops whose operands fit together in a way that chance would hardly meet.
+"""Calls of ops whose operands fit together in a way that random draws would hardly find.
 
 A row has the operand types by field, as MLIR writes them (None: absent, a tuple: several), and the
-properties without which they do not fit; the others are varied from there.
+properties without which they do not fit; the other properties are varied from there.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Start:
 
 
 def start(*operands: str | tuple[str, ...] | None, **attrs: Any) -> Start:
-    """A row of the table."""
+    """Make a row of the table."""
     groups = [(each,) if isinstance(each, str) else each or () for each in operands]
     return Start(tuple(tuple(map(_type, group)) for group in groups), attrs)
 
 
 def _type(text: str) -> Tensor:
-    """`2x3xf32` as a tensor type."""
+    """Parse a tensor type such as `2x3xf32`."""
     *sizes, element = text.split("x")
     return tensor(map(int, sizes), ELEMENTS[element])
 

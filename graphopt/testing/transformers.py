@@ -1,6 +1,6 @@
 """Halves of Transformer layers for generated programs, in many of the ways to write them.
 
-Working backwards from one shape, as for other patterns, would hardly ever give attention.
+Drawing backwards from one shape, as for other patterns, would hardly ever give attention.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ class Builder(Protocol):
     shared: list[SSAValue]
 
     def leaf(self, kind: str, shape: tuple[int, ...], name: str) -> SSAValue:
-        """A new argument of the function."""
+        """Add an argument to the function."""
         ...
 
     def name_of(self, argument: SSAValue) -> str:
-        """The name of an argument of the function."""
+        """Return the name of an argument of the function."""
         ...
 
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """Append an op and give its first result."""
+        """Append an op and return its first result."""
         ...
 
 
 class _ProgramWriter:
-    """Writes the common parts, each in one of several ways."""
+    """A writer of the common parts, each in one of several ways."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder, self.draw, self.drawn = builder, builder.draw, 0
 
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """An op whose result is sometimes read elsewhere too."""
+        """Add an op, whose result other ops sometimes read, too."""
         value = self.builder.add(op_class, *operands, **attrs)
         if self.draw(st.integers(0, 99)) == 99:
             self.builder.shared.append(value)
@@ -113,7 +113,7 @@ class _ProgramWriter:
         return self.add(Divide, x, number) if way == 2 else self.add(Multiply, number, x)
 
     def core(self, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
-        """softmax(q k^T) v with a scale, a mask and dropout or not."""
+        """Build softmax(q k^T) v, with or without a scale, a mask and dropout."""
         early = self.maybe()
         q = self.scale(q) if early else q
         if self.maybe():
@@ -144,7 +144,7 @@ class _ProgramWriter:
         return self.add(Where, condition, *((scores, fill) if way == 3 else (fill, scores)))
 
     def in_windows(self, scores: SSAValue) -> SSAValue:
-        """The scores with a mask for each window of an image, if there are more axes than two."""
+        """Mask the scores of each window of an image, if there are more axes than two."""
         first, *rest = shape_of(scores.type)
         if len(rest) < 2:
             return scores
@@ -157,7 +157,7 @@ class _ProgramWriter:
         return self.scale(joined)
 
     def rest(self, branch: SSAValue, x: SSAValue, where: str) -> SSAValue:
-        """Dropout, residual and norm."""
+        """Add dropout, residual and norm."""
         branch = self.dropout(branch)
         if shape_of(branch.type) == shape_of(x.type) and self.maybe():
             branch = self.plus(x, branch)
@@ -165,7 +165,7 @@ class _ProgramWriter:
 
 
 def core(builder: Builder, fusion: Fusion) -> SSAValue:
-    """Attention without its layers."""
+    """Build attention without its layers."""
     write = _ProgramWriter(builder)
     batch = builder.draw(st.sampled_from([(), (2,), (2, 2)]))
     rows, others, size, out = (builder.draw(st.integers(1, 3)) for _ in range(4))
@@ -174,7 +174,7 @@ def core(builder: Builder, fusion: Fusion) -> SSAValue:
 
 
 def attention(builder: Builder, fusion: Fusion) -> SSAValue:
-    """Multi-head attention in the form that a rule is for."""
+    """Build multi-head attention in the form that a rule matches."""
     assert isinstance(fusion, Attention)
     write = _ProgramWriter(builder)
     heads, size, rows, columns = (builder.draw(st.integers(1, 2)) for _ in range(4))
@@ -216,7 +216,10 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
 
 
 class _Form:
-    """Heads of queries, keys and values: positions, a cache, fewer heads of keys, or none."""
+    """The form of heads of queries, keys and values.
+
+    It may have positions, a cache, and fewer heads of keys.
+    """
 
     def __init__(
         self, write: _ProgramWriter, heads: int, size: int, rows: int, *, joint: bool
@@ -233,7 +236,7 @@ class _Form:
             self.turns = [self.write.feed(*shape) for _ in range(2)]
 
     def in_heads(self, x: SSAValue, part: int) -> SSAValue:
-        """Queries, keys or values, by number, of a projection."""
+        """Split a projection into heads of queries, keys or values, by the number `part`."""
         count = self.kv_heads if part else self.heads
         x = self.write.add(Reshape, x, shape=(0, 0, count, self.size))
         if not self.by_time:
@@ -242,7 +245,7 @@ class _Form:
         return self.write.add(Transpose, x, perm=TO_HEADS) if self.by_time else x
 
     def rotate(self, x: SSAValue) -> SSAValue:
-        """Heads rotated by the positions."""
+        """Rotate heads by the positions."""
         if not self.turns:
             return x
         write, last, half = self.write, 3, self.size // 2
@@ -254,7 +257,7 @@ class _Form:
         return write.plus(*(write.add(Multiply, *pair) for pair in turns))
 
     def finish(self, x: SSAValue, part: int) -> SSAValue:
-        """Keys and values after those of a cache, each head for as many queries as it serves."""
+        """Append keys and values to a cache, and repeat heads for all queries they serve."""
         write = self.write
         if part == 0:
             return x
@@ -281,11 +284,11 @@ def _to_heads(write: _ProgramWriter, x: SSAValue, heads: int) -> SSAValue:
 
 
 def _joint(write: _ProgramWriter, x: SSAValue, heads: int, size: int, kind: str) -> list[SSAValue]:
-    """One projection divided in one of several ways."""
+    """Split one joint projection in one of several ways."""
     way = write.draw(st.integers(0, 2))
 
     def apart(x: SSAValue, axis: int, *, drops: bool) -> list[SSAValue]:
-        """Three equal parts along an axis, without it if it `drops`."""
+        """Split x into three equal parts along an axis, and remove the axis if it `drops`."""
         length = shape_of(x.type)[axis] // 3
         if kind == "slices":
             cuts = [{"starts": (i * length,), "ends": ((i + 1) * length,)} for i in range(3)]
@@ -304,7 +307,7 @@ def _joint(write: _ProgramWriter, x: SSAValue, heads: int, size: int, kind: str)
 
 
 def feed_forward(builder: Builder, fusion: Fusion) -> SSAValue:
-    """Two linear layers with an activation between them."""
+    """Build two linear layers with an activation between them."""
     assert isinstance(fusion, FeedForward)
     write = _ProgramWriter(builder)
     columns = builder.draw(st.integers(3, 4))
@@ -334,5 +337,5 @@ PLANTERS: Mapping[type[Fusion], Planter] = {
 
 
 def planter_of(fusion: Fusion) -> Planter | None:
-    """Planter of a fusion's whole pattern, also of one that only adds conditions."""
+    """Find the planter of a fusion's whole pattern, also if the fusion only adds conditions."""
     return next((PLANTERS[kind] for kind in type(fusion).__mro__ if kind in PLANTERS), None)

@@ -40,19 +40,19 @@ Written = list[tuple[str, SSAValue]]
 
 
 class PlainUpdates:
-    """Updates all weights alike."""
+    """Updates that are alike for all weights."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self.rate = builder.add(Full, shape=(1,), value=0.1)
 
     def update(self, name: str, weight: SSAValue, gradient: SSAValue) -> Written:
-        """The updated weight, by its name."""
+        """Update a weight; return it by its name."""
         return [(name, self.builder.add(Sgd, weight, gradient, self.rate))]
 
 
 class Updates:
-    """Updates weights one after the other; usually as the one before, sometimes otherwise.
+    """Updates of weights one after the other; usually like the one before, sometimes otherwise.
 
     In some programs most gradients are scaled before.
     """
@@ -72,12 +72,12 @@ class Updates:
         return self.builder.add(Full, shape=(1,), value=value)
 
     def choose(self) -> None:
-        """A kind of update, and its properties."""
+        """Draw a kind of update, and its properties."""
         self.kind = self.draw(st.sampled_from(list(KINDS)))
         self.attrs = self.draw(st.sampled_from(KINDS[self.kind]))
 
     def update(self, name: str, weight: SSAValue, gradient: SSAValue) -> Written:
-        """The updated weight and its updated state, by the names of the values they replace."""
+        """Update a weight and its state; return them by the names of the values they replace."""
         if self._seldom():
             self.choose()
         elif self._seldom():
@@ -106,6 +106,6 @@ class Updates:
         return list(zip(names, new.owner.results, strict=True))
 
     def state(self, weight: str, slot: str, shape: tuple[int, ...]) -> tuple[str, SSAValue]:
-        """State of an update, and its name."""
+        """Add a state argument of an update; return its name and value."""
         value = self.builder.leaf(STATE, shape, f"{weight}.{slot}")
         return self.builder.name_of(value), value

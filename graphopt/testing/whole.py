@@ -1,7 +1,7 @@
 """A Hypothesis strategy for whole programs: planted patterns, near misses, other sizes and dtypes.
 
-What `programs` gives is changed by a few twists, any of which may make a pattern a near miss, and
-sometimes the whole program has another dtype, an open, single or empty batch, or regions.
+A program of `programs` is changed by a few twists, any of which may make a pattern a near miss, and
+sometimes the whole program has another dtype, an unknown, single or empty batch, or regions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from graphopt.testing.programs import Generated, programs
 
 
 def with_dtype(module: ModuleOp, dtype: str) -> ModuleOp | None:
-    """The program with another dtype for float32."""
+    """Replace float32 by another dtype in a program; None if that gives no valid program."""
 
     def retype(port: Port) -> Tensor:
         old = port.type
@@ -37,9 +37,9 @@ def with_dtype(module: ModuleOp, dtype: str) -> ModuleOp | None:
 
 
 def with_size(module: ModuleOp, old_size: int, size: int) -> ModuleOp | None:
-    """The program with another first dimension of the feeds that have `old_size` there.
+    """Replace the first dimension of the feeds that have `old_size` there.
 
-    Reshapes to that size follow; -1 makes it open.
+    Reshapes to that size follow; -1 makes it unknown.
     """
 
     def first(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,9 +71,9 @@ def whole_programs(
     twists: Sequence[str] = tuple(TWISTS),
     inference: bool = False,
 ) -> Generated:
-    """A module with patterns of some of these fusions, changed by up to three of these twists.
+    """Draw a module with patterns of some of these fusions, changed by up to three twists.
 
-    Two of three are trained, none with `inference`. `Generated.notes` says what was done to it.
+    Two of three are trained, none with `inference`. `Generated.notes` lists the changes.
     """
     training = draw(st.integers(0, 2)) > 0 and not inference
     base = draw(programs(plant=plant, training=training, updates=True))

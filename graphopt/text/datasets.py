@@ -1,7 +1,7 @@
-"""Data sets of text, read at once (paddle.text.datasets).
+"""Data sets of text, read at construction (paddle.text.datasets).
 
-The samples are those of the readers in `paddle.dataset`, as arrays. Without a file of its own each
-looks where `paddle.dataset` does; `download` has no effect, as nothing is downloaded.
+The samples are the samples of the readers in `paddle.dataset`, as arrays. Without a path each class
+reads the file of `paddle.dataset`; `download` has no effect, as nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphopt.io.dataset import Dataset
 
 
 def _one_of(mode: str, *modes: str) -> str:
-    """The mode in lower case; ValueError when there is no such part."""
+    """Check a mode and return it in lower case; ValueError when there is no such part."""
     if mode.lower() not in modes:
         raise ValueError(f"mode should be {' or '.join(map(repr, modes))}, but got {mode!r}")
     return mode.lower()
@@ -145,7 +145,7 @@ class WMT14(_Samples):
         super().__init__(wmt14.samples_of(self.data_file, self.mode, dict_size))
 
     def get_dict(self, reverse: bool = False) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """Ids of the source and target words; words by id with `reverse`."""
+        """Return the ids of the source and target words, or the words by id with `reverse`."""
         if reverse:
             return _reverse(self.src_dict), _reverse(self.trg_dict)
         return self.src_dict, self.trg_dict
@@ -154,7 +154,7 @@ class WMT14(_Samples):
 class WMT16(_Samples):
     """Sentences of `lang` ("en" or "de"), their translations, and these shifted by a word.
 
-    Each dictionary is that of its language; Paddle 2.6 makes both of words of `lang`.
+    Each language has its own dictionary; Paddle 2.6 builds both from words of `lang`.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class WMT16(_Samples):
         )
 
     def get_dict(self, lang: str, reverse: bool = False) -> dict[Any, Any]:
-        """Ids of the words of a language; words by id with `reverse`."""
+        """Return the ids of a language's words, or the words by id with `reverse`."""
         ids = self.src_dict if lang == self.lang else self.trg_dict
         return _reverse(ids) if reverse else ids
 
@@ -206,11 +206,11 @@ class Conll05st(_Samples):
         super().__init__(conll05.ids_of(clause, *dictionaries) for clause in clauses())
 
     def get_dict(self) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """The dictionaries of words, verbs and labels."""
+        """Return the dictionaries of words, verbs and labels."""
         return self.word_dict, self.predicate_dict, self.label_dict
 
     def get_embedding(self) -> str:
-        """The path of the trained vectors of words."""
+        """Return the path of the trained word vectors."""
         return self.emb_file
 
 

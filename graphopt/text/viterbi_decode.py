@@ -15,15 +15,15 @@ def viterbi_decode(
     include_bos_eos_tag: bool = True,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The likeliest tags of each sequence, and their score.
+    """Decode the most likely tags of each sequence, and their score.
 
     The scores are [batch], the tags int64 [batch, longest], with 0 after the end of a sequence.
     `potentials` [batch, steps, tags] has the scores of each tag at each step, `transition_params`
-    [tags, tags] those from one tag to the next. `lengths` [batch] has the numbers of steps;
-    `longest` is the largest of them. With `include_bos_eos_tag` the last tag stands for the start
-    of a sequence, and the one before it for its end.
+    [tags, tags] the scores of transitions from one tag to the next. `lengths` [batch] has the
+    numbers of steps; `longest` is the largest of them. With `include_bos_eos_tag` the last tag
+    stands for the start of a sequence, and the one before it for its end.
 
-    Raises TypeError for arguments that are no Variables, ProgramError for shapes that do not fit,
+    Raises TypeError for arguments that are not Variables, ProgramError for shapes that do not fit,
     and, when the program runs, FeedError for lengths that are negative, above the steps, or all 0.
     Paddle page: paddle.text.viterbi_decode.
     """
@@ -54,7 +54,7 @@ class ViterbiDecoder(Layer):
         self.name = name
 
     def forward(self, potentials: Variable, lengths: Variable) -> tuple[Variable, Variable]:
-        """As `viterbi_decode`."""
+        """Call `viterbi_decode`."""
         return viterbi_decode(
             potentials, self.transitions, lengths, self.include_bos_eos_tag, self.name
         )

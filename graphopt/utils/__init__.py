@@ -24,7 +24,7 @@ T = TypeVar("T")
 def deprecated(
     update_to: str = "", since: str = "", reason: str = "", level: int = 0
 ) -> Callable[[T], T]:
-    """A decorator that leaves a function unchanged, as in Paddle 2.6 (paddle.utils.deprecated)."""
+    """Return a decorator that changes nothing, as in Paddle 2.6 (paddle.utils.deprecated)."""
     return lambda function: function
 
 
@@ -34,12 +34,12 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 
 
 def run_check() -> None:
-    """Train a small program, and say that it works (paddle.utils.run_check)."""
+    """Train a small program, and report that it works (paddle.utils.run_check)."""
     import_module("graphopt.utils.install_check").run_check()
 
 
 def get_inputs_outputs_in_block(block: Block) -> tuple[set[str], set[str]]:
-    """The names from outside of a block that its operators read, and those that they write."""
+    """Collect the names of outer variables that a block's operators read, or write."""
     read = {name for op in block.ops for name in op.input_arg_names}
     written = {name for op in block.ops for name in op.output_arg_names}
     return read.difference(block.vars), written.difference(block.vars)

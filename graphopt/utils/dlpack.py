@@ -1,4 +1,4 @@
-"""Values for other libraries, and theirs, by DLPack (paddle.utils.dlpack)."""
+"""Exchange of values with other libraries by DLPack (paddle.utils.dlpack)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.runtime.state.slots import Tensor
 
 
 class _Capsule:
-    """A capsule as NumPy takes it: its values are on the host."""
+    """A capsule in the form that NumPy accepts: its values are on the host."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -27,9 +27,9 @@ class _Capsule:
 
 
 def to_dlpack(x: Any) -> Any:
-    """A capsule with a copy of a tensor of a scope, of a fetched LoDTensor or of a constant.
+    """Copy a scope's tensor, a fetched LoDTensor or a constant into a capsule.
 
-    TypeError for anything else: an array of NumPy has `__dlpack__` itself. Paddle page:
+    TypeError for other types: an array of NumPy has `__dlpack__` itself. Paddle page:
     paddle.utils.dlpack.to_dlpack.
     """
     found = constant_of(x) if isinstance(x, Variable) else None
@@ -44,7 +44,7 @@ def to_dlpack(x: Any) -> Any:
 
 
 def from_dlpack(dlpack: Any) -> LoDTensor:
-    """A tensor with a copy of what a capsule holds; TypeError for anything else.
+    """Copy the contents of a capsule to a tensor; TypeError for another type.
 
     Values on a GPU have to be copied to the host first. Paddle page:
     paddle.utils.dlpack.from_dlpack.

@@ -35,7 +35,7 @@ class EnvironmentVariable(ABC, Generic[T]):
         self._check(default, "default")
 
     def get(self) -> T:
-        """The value that the environment has now."""
+        """Read the current value from the environment, or return the default."""
         text = os.environ.get(self.name)
         return self.default if text is None else self.parse_from_string(text)
 
@@ -49,10 +49,10 @@ class EnvironmentVariable(ABC, Generic[T]):
 
     @abstractmethod
     def parse_from_string(self, text: str) -> T:
-        """The value that a text stands for."""
+        """Parse a text to a value."""
 
     def convert_to_string(self, value: T) -> str:
-        """The text of a value."""
+        """Format a value as text."""
         self._check(value, "value")
         return str(value)
 
@@ -70,7 +70,7 @@ class StringEnvironmentVariable(EnvironmentVariable[str]):
     kind = str
 
     def parse_from_string(self, text: str) -> str:
-        """The text itself."""
+        """Return the text."""
         return text
 
 
@@ -80,11 +80,11 @@ class BooleanEnvironmentVariable(EnvironmentVariable[bool]):
     kind = bool
 
     def parse_from_string(self, text: str) -> bool:
-        """The truth value of a word; ValueError for other words."""
+        """Parse a word to a truth value; ValueError for other words."""
         return strtobool(text)
 
     def convert_to_string(self, value: bool) -> str:
-        """`true` or `false`."""
+        """Format a truth value as `true` or `false`."""
         return super().convert_to_string(value).lower()
 
     def __bool__(self) -> bool:
@@ -99,7 +99,7 @@ class IntegerEnvironmentVariable(EnvironmentVariable[int]):
     kind = int
 
     def parse_from_string(self, text: str) -> int:
-        """The number of a text, or the default."""
+        """Parse an integer; return the default for other text."""
         try:
             return int(text)
         except ValueError:
@@ -112,11 +112,11 @@ class StringListEnvironmentVariable(EnvironmentVariable[list[str]]):
     kind = list
 
     def parse_from_string(self, text: str) -> list[str]:
-        """The texts between the commas."""
+        """Split a text at its commas."""
         return text.split(",")
 
     def convert_to_string(self, value: list[str]) -> str:
-        """The texts with commas between."""
+        """Join the texts with commas."""
         self._check(value, "value")
         assert all(isinstance(text, str) for text in value), "value must be a list of strings"
         return ",".join(value)

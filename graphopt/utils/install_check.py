@@ -13,7 +13,7 @@ from graphopt.tensor.stat import mean
 
 
 def run_check() -> None:
-    """Train a line for a step on the default device, and say that it works (utils.run_check).
+    """Train a line for a step on the default device, and report success (utils.run_check).
 
     RuntimeError when the numbers are wrong.
     """

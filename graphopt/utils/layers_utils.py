@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dicts, as layers of scripts take them (paddle.utils.layers_utils)."""
+"""Nested lists, tuples and dicts as arguments of layers (paddle.utils.layers_utils)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graphopt.ir.program import Variable
 
 
 def convert_to_list(value: Any, n: int, name: str, dtype: Any = int) -> list[Any]:
-    """n numbers: the one that is given n times, or those in `value`.
+    """Convert a value to n numbers; a single number is repeated n times.
 
-    ValueError when there are not n of them, or one is no number.
+    ValueError when there are not n items, or an item is not a number.
     """
     if isinstance(value, dtype):
         return [value] * n
@@ -32,17 +32,17 @@ def convert_to_list(value: Any, n: int, name: str, dtype: Any = int) -> list[Any
 
 
 def is_sequence(seq: Any) -> bool:
-    """True for lists, tuples and dicts, and what is like a list; False for text."""
+    """True for lists, tuples, dicts and other sequences; False for text."""
     return isinstance(seq, (Sequence, dict)) and not isinstance(seq, str)
 
 
 def flatten(nest: Any) -> list[Any]:
-    """The leaves of a structure, in order; dicts by sorted key."""
+    """List the leaves of a structure, in order; dicts by sorted key."""
     return leaves(nest)
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
-    """A structure like the one that is given, with these leaves; ValueError for another number."""
+    """Replace the leaves of a structure; ValueError for another number of leaves."""
     if not is_sequence(flat_sequence):
         raise TypeError("pack_sequence_as(): 'flat_sequence' must be a sequence")
     wanted = len(leaves(structure))
@@ -55,7 +55,7 @@ def pack_sequence_as(structure: Any, flat_sequence: Any) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structure: Any) -> Any:
-    """The first structure with `func` of the leaves of all structures in each place."""
+    """Apply `func` to the corresponding leaves of all structures; keep the first one's form."""
     parts = zip(*map(leaves, structure), strict=False)
     return pack_sequence_as(structure[0], [func(*part) for part in parts])
 
@@ -66,12 +66,12 @@ def hold_mutable_vars(structure: Iterable[Any]) -> bool:
 
 
 def copy_mutable_vars(structure: Any) -> Any:
-    """The structure with its leaves, in new lists and dicts."""
+    """Copy the lists and dicts of a structure, but not its leaves."""
     return pack_sequence_as(structure, flatten(structure))
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """ValueError unless the structures have the same form, TypeError for other types in them.
+    """Raise ValueError unless the structures have the same form, TypeError for different types.
 
     Without `check_types` a list and a tuple are the same.
     """

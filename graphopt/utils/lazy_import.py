@@ -7,7 +7,7 @@ from types import ModuleType
 
 
 def try_import(module_name: str, err_msg: str | None = None) -> ModuleType:
-    """The module of this name; ImportError with `err_msg`, or with advice (utils.try_import)."""
+    """Import a module; ImportError with `err_msg`, or with advice (utils.try_import)."""
     try:
         return import_module(module_name)
     except ImportError:

@@ -1,4 +1,4 @@
-"""The kind of image that data sets give: Pillow's, or the arrays of OpenCV."""
+"""The kind of image that data sets return: Pillow images, or the arrays of OpenCV."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _backend = "pil"
 
 
 def set_image_backend(backend: str) -> None:
-    """Let data sets give Pillow images ("pil") or arrays ("cv2"); ValueError for another word."""
+    """Set the images of data sets to Pillow images ("pil") or arrays ("cv2"); else ValueError."""
     global _backend
     _backend = choose_backend(backend)
 
 
 def get_image_backend() -> str:
-    """The kind of image, "pil" or "cv2"."""
+    """Return the kind of image, "pil" or "cv2"."""
     return _backend
 
 
 def choose_backend(backend: str | None) -> str:
-    """The given kind of image, or the one that was set; ValueError for another word."""
+    """Check a kind of image; None selects the current one. ValueError for another word."""
     if backend is None:
         return _backend
     if backend not in ("pil", "cv2"):
@@ -32,7 +32,7 @@ def choose_backend(backend: str | None) -> str:
 
 
 def image_load(path: str, backend: str | None = None) -> Any:
-    """The image in a file: Pillow's, or an array with blue first. Needs Pillow."""
+    """Load an image as a Pillow image or as an array with blue first. Needs Pillow."""
     image = pillow().Image.open(path)
     if choose_backend(backend) == "pil":
         return image

@@ -1,4 +1,4 @@
-"""The engines: what runs a workload, and which environment it runs in."""
+"""The engines that run workloads, each with its environment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from suite.workload import Workload
 
 @dataclass(frozen=True)
 class Engine:
-    """A way to run workloads: a module here, its option, and the environment that has it.
+    """An engine for workloads: a module here, its option, and its environment.
 
-    `runs` is "training", "inference" or "" for both. `threads` are environment variables that
-    take the number of cores.
+    `runs` is "training", "inference" or "" for both. `threads` are environment variables that take
+    the number of cores.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """graphopt through its public API: a program, a strategy with the workload's flags, an Executor.
 
-It is the first engine to start: the others take the parameters that its startup program made.
+It is the first engine to start: the others load the parameters that its startup program made.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LOOKING_S, SETTLING_S = 1.0, 60.0
 
 
 def prepare() -> None:
-    """Start what a first step would wait for."""
+    """Initialize the device and an Executor, so that a first step does not wait for them."""
     paddle.device.get_device()
     static.Executor()
 
 
 def start(job: Job) -> Step:
-    """The step of a workload."""
+    """Build the step of a workload."""
     scope, executor, startup_s = static.Scope(), static.Executor(), None
     with static.scope_guard(scope):
         if job.workload.model_dir:
@@ -54,7 +54,7 @@ def start(job: Job) -> Step:
 
 
 class Settling:
-    """A step whose form may change while it runs, once: `settle` runs it until it is known."""
+    """A step whose form may change once while it runs; `settle` runs it until the form is final."""
 
     def __init__(self, run: Step, program: Any, startup_s: float | None) -> None:
         self._run, self._program, self._startup_s = run, program, startup_s
@@ -63,7 +63,7 @@ class Settling:
         return self._run()
 
     def settle(self) -> None:
-        """Run until no other form is compared with this one, or for so long that none will be."""
+        """Run until no other form is compared with this one, for `SETTLING_S` seconds at most."""
         begun = looked = time.monotonic()
         while looked - begun < SETTLING_S and not self._settled():
             while time.monotonic() - looked < LOOKING_S:
@@ -74,7 +74,7 @@ class Settling:
         return not any(form.endswith("later") for form in self._program.stats["tiers"])
 
     def facts(self) -> dict[str, Any]:
-        """What reports of GPUs have: the form that runs, memory by XLA, the time of the startup."""
+        """Collect the facts of GPU reports: the running form, memory by XLA, the startup time."""
         found: dict[str, Any] = {"forms": list(self._program.stats["tiers"])}
         steps = [each.function for each in self._program._runner.executables()]
         for step in steps:
@@ -88,9 +88,10 @@ class Settling:
 
 
 def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any], float]:
-    """The program of a workload with its parameters in the scope, and what it computes.
+    """Build the program of a workload, with its parameters in the scope.
 
-    And the seconds of its startup program, until the parameters are on the device.
+    Returns it, its fetches, and the seconds of its startup program, until the parameters are on the
+    device.
     """
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
@@ -108,12 +109,12 @@ def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any], float]
 
 
 def executor_places() -> list[Any]:
-    """All GPUs; two places of the CPU where there are none."""
+    """List all GPUs, or two CPU places where there are none."""
     return static.cuda_places() if paddle.is_compiled_with_cuda() else static.cpu_places(2)
 
 
 def strategy(job: Job) -> Any:
-    """What one sets who wants this workload to be fast."""
+    """Build a strategy with the flags that make this workload fast."""
     made = static.BuildStrategy()
     for flag in job.flags:
         setattr(made, flag, True)

@@ -19,12 +19,12 @@ from suite.workload import Optimizer
 
 
 def prepare() -> None:
-    """Start what a first step would wait for."""
+    """Initialize the devices, so that a first step does not wait for them."""
     jax.devices()
 
 
 def model_flops(job: Job) -> int:
-    """The operations of the products of a step: those forward, three times in training."""
+    """Count the operations of the products of a step: forward, times three in training."""
     arrays, trained = load_weights(job.weights)
     weights, state = list(compress(arrays, trained)), list(compress(arrays, map(not_, trained)))
     made = jax.make_jaxpr(lambda *given: values(job, *given))(weights, state, dict(job.feed))
@@ -32,7 +32,7 @@ def model_flops(job: Job) -> int:
 
 
 def flops_of(jaxpr: Any) -> int:
-    """The operations of all products and convolutions."""
+    """Count the operations of all products and convolutions."""
     found = 0
     for eqn in jaxpr.eqns:
         if eqn.primitive.name == "dot_general":
@@ -47,7 +47,7 @@ def flops_of(jaxpr: Any) -> int:
 
 
 def start(job: Job) -> Step:
-    """The step of a workload."""
+    """Build the step of a workload."""
     arrays, trained = load_weights(job.weights)
     held = [jnp.asarray(array) for array in arrays]
     weights = list(compress(held, trained))
@@ -63,7 +63,7 @@ def start(job: Job) -> Step:
 
 
 def values(job: Job, weights: Any, state: Any, feed: Any) -> tuple[Any, Any]:
-    """The loss or the output, and the new running statistics."""
+    """Compute the loss or the output, and the new running statistics."""
     workload = job.workload
     layers = plain_jax.Layers(weights, state, testing=not workload.training, low=workload.low)
     assert workload.model is not None
@@ -72,7 +72,7 @@ def values(job: Job, weights: Any, state: Any, feed: Any) -> tuple[Any, Any]:
 
 
 def inference(job: Job, weights: Any, state: Any, feed: Any) -> Step:
-    """The parameters are arguments, as one writes it."""
+    """Jit the model with its parameters as arguments."""
     run = jax.jit(lambda weights, state, feed: values(job, weights, state, feed)[0])
     return lambda: np.asarray(run(weights, state, feed))
 
@@ -80,7 +80,7 @@ def inference(job: Job, weights: Any, state: Any, feed: Any) -> Step:
 def training(
     job: Job, optimizer: Optimizer, weights: Any, state: Any, feed: Any, mapped: Any
 ) -> Step:
-    """Loss, gradients and update in one function; `mapped` says on which devices."""
+    """Build a step of loss, gradients and update; `mapped` maps it to one device or all."""
 
     def step(mean: Any, weights: Any, state: Any, moments: Any, feed: Any) -> Any:
         def loss_of(weights: Any) -> tuple[Any, Any]:
@@ -105,12 +105,12 @@ def training(
 
 
 def on_one_device(step: Any, feed: Any) -> tuple[Any, Any]:
-    """The step as `jax.jit` runs it."""
+    """Jit the step for one device."""
     return jax.jit(partial(step, lambda x: x), donate_argnums=(0, 1, 2)), feed
 
 
 def on_all_devices(step: Any, feed: Any) -> tuple[Any, Any]:
-    """The step as `jax.pmap` runs it, each device with its rows; one value of each parameter."""
+    """Map the step by `jax.pmap`: each device has its rows, and all share the parameters."""
     count, mean = jax.local_device_count(), partial(jax.lax.pmean, axis_name="devices")
     run = jax.pmap(
         partial(step, mean),

@@ -1,4 +1,4 @@
-"""What every engine is given, and the file by which they start from the same parameters."""
+"""The job of every engine, and the file that gives all the same initial parameters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Job:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Flags of BuildStrategy: the workload's, and those of an ablation."""
+        """Flags of BuildStrategy, from the workload and from an ablation."""
         return (*self.workload.flags, *filter(None, os.environ.get(FLAGS, "").split(",")))
 
     @property
@@ -46,7 +46,7 @@ class Job:
 
     @property
     def feed(self) -> Arrays:
-        """What every step is fed."""
+        """The feed of every step."""
         return self.workload.example(self.size)
 
 
@@ -58,6 +58,6 @@ def save_weights(path: Path, arrays: Sequence[Array], trained: Sequence[bool]) -
 
 
 def load_weights(path: Path) -> tuple[list[Array], list[bool]]:
-    """Parameters in the order of the program, and which of them are trained."""
+    """Read the parameters in the order of the program, and which of them are trained."""
     with np.load(path) as held:
         return [held[name] for name in held.files], [name[0] == "w" for name in held.files]

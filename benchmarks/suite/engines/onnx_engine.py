@@ -1,4 +1,4 @@
-"""ONNX Runtime, for the file that PyTorch exports."""
+"""ONNX Runtime, on the file that PyTorch exports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from suite.engines.torch_engine import module
 
 
 def start(job: Job) -> Step:
-    """The step of a workload."""
+    """Build the step of a workload."""
     feed = job.feed
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/model.onnx"

@@ -16,7 +16,7 @@ from suite.engines.programs import Built, append_model
 
 
 def start(job: Job) -> Step:
-    """The step of a workload."""
+    """Build the step of a workload."""
     paddle.enable_static()
     executor = static.Executor(paddle.CPUPlace())
     if job.workload.model_dir:
@@ -36,7 +36,7 @@ def start(job: Job) -> Step:
 
 
 def load(built: Built, job: Job) -> None:
-    """Overwrite what the startup program made."""
+    """Overwrite the values of the startup program by the common parameters."""
     arrays, _ = load_weights(job.weights)
     for parameter, array in zip(built.parameters, arrays, strict=True):
         tensor = static.global_scope().find_var(parameter.name).get_tensor()
@@ -44,7 +44,7 @@ def load(built: Built, job: Job) -> None:
 
 
 def saved(job: Job, executor: Any) -> Step:
-    """A saved model in the Executor or in a predictor."""
+    """Load a saved model into the Executor or a predictor, and return its step."""
     prefix, feed = f"{job.workload.model_dir}/model", job.feed
     if job.option:
         return predictor(prefix, feed, onednn=job.option == "onednn", cores=job.cores)
@@ -56,7 +56,7 @@ def saved(job: Job, executor: Any) -> Step:
 
 
 def predictor(prefix: str, feed: Any, *, onednn: bool, cores: int) -> Step:
-    """What Paddle deploys."""
+    """Build a step of Paddle's predictor."""
     suffix = ".json" if Path(f"{prefix}.json").exists() else ".pdmodel"
     config = paddle.inference.Config(f"{prefix}{suffix}", f"{prefix}.pdiparams")
     config.disable_gpu()

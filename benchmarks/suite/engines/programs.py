@@ -9,7 +9,7 @@ from suite.layers.paddle import Layers
 
 
 class Built(NamedTuple):
-    """What a program computes, what it is fed, and its parameters in order."""
+    """A program's fetch, its feeds, and its parameters in order."""
 
     fetch: Any
     feeds: list[Any]

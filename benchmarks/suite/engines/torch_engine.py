@@ -1,4 +1,4 @@
-"""PyTorch, eager or compiled; pictures are laid out as it likes them best."""
+"""PyTorch, eager or compiled; images have its preferred layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from suite.layers import torch as layers
 
 
 def prepare() -> None:
-    """Start what a first step would wait for. Products may be in TF32, as in JAX."""
+    """Initialize CUDA, so that a first step does not wait. Products may be in TF32, as in JAX."""
     if torch.cuda.is_available():
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         torch.backends.cudnn.benchmark = True
@@ -19,7 +19,7 @@ def prepare() -> None:
 
 
 def start(job: Job) -> Step:
-    """The step of a workload."""
+    """Build the step of a workload."""
     torch.set_num_threads(job.cores)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = module(job).to(device)
@@ -39,7 +39,7 @@ def start(job: Job) -> Step:
 
 
 def module(job: Job) -> Any:
-    """The module of a workload with the common parameters, in the mode of the workload."""
+    """Build the module of a workload, with the common parameters and its mode."""
     assert job.workload.torch is not None
     model = job.workload.torch(layers, job.sizes)
     layers.load(model, load_weights(job.weights)[0])
@@ -47,18 +47,18 @@ def module(job: Job) -> Any:
 
 
 def inference(model: Any, x: Any, low: Any) -> Any:
-    """The output."""
+    """Compute the output."""
     with torch.inference_mode(), low:
         return model(x).float().cpu().numpy()
 
 
 def moved(x: Any, device: str) -> Any:
-    """What is fed, where the model is."""
+    """Move a feed to the device of the model."""
     return None if x is None else x.to(device, non_blocking=True)
 
 
 def training(job: Job, model: Any, fed: tuple[Any, Any], device: str, low: Any) -> Step:
-    """Loss, gradients and update."""
+    """Run loss, gradients and update."""
     assert job.workload.optimizer is not None
     kind, head = job.workload.optimizer.kind, job.workload.head
     optimizers = layers.optimizers(kind, job.workload.optimizer.rate, model)

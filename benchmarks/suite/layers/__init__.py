@@ -1,1 +1,1 @@
-"""What the workloads are made of, once for each framework; only workers import these."""
+"""The layers of the workloads, once for each framework; only workers import these."""

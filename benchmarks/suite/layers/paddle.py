@@ -1,6 +1,6 @@
 """Layers in Paddle's static API, for Paddle and for graphopt: the module `paddle` is either.
 
-They remember their parameters in the order in which they made them, which all engines share.
+They record their parameters in the order of creation, which all engines share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Layers:
         self.parameters: list[Variable] = []
 
     def inputs(self, feed: Mapping[str, Any], *, split: bool = False) -> dict[str, Variable]:
-        """A variable for each array that is fed; with `split` each device gets some of its rows."""
+        """Declare a variable for each fed array; with `split` each device gets some of its rows."""
 
         def shape(array: Any) -> list[int | None]:
             return [None if split else len(array), *array.shape[1:]]
@@ -30,27 +30,27 @@ class Layers:
         return {name: data(name, shape(array), array.dtype.name) for name, array in feed.items()}
 
     def parameter(self, shape: list[int], deviation: float) -> Variable:
-        """A parameter of normal numbers."""
+        """Create a parameter of normal numbers."""
         normal = self.nn.initializer.Normal(0.0, deviation)
         made = self.paddle.static.create_parameter(shape, "float32", default_initializer=normal)
         self.parameters.append(made)
         return made
 
     def made(self, layer: Any, *names: str) -> Any:
-        """A new layer, of which the parameters of these names are remembered."""
+        """Record the named parameters of a new layer, and return it."""
         self.parameters += [getattr(layer, name) for name in names]
         return layer
 
     def lower(self, *values: Variable) -> list[Variable]:
-        """Operands of a product, in the dtype in which it is computed."""
+        """Cast the operands of a product to the dtype in which it is computed."""
         return [self.paddle.cast(x, self.low) for x in values] if self.low else list(values)
 
     def wide(self, x: Variable) -> Variable:
-        """The result of a product in float32."""
+        """Cast the result of a product to float32."""
         return self.paddle.cast(x, "float32") if self.low else x
 
     def linear(self, x: Variable, width: int, activation: str | None = None) -> Variable:
-        """A linear layer on the last axis."""
+        """Apply a linear layer to the last axis."""
         layer = self.made(self.nn.Linear(x.shape[-1], width), "weight", "bias")
         y = self.wide(self.F.linear(*self.lower(x, layer.weight, layer.bias)))
         return getattr(self.F, activation)(y) if activation else y
@@ -65,7 +65,7 @@ class Layers:
         groups: int = 1,
         act: str | None = "relu",
     ) -> Variable:
-        """A convolution that keeps the size of the picture, or halves it, and a batch norm."""
+        """Apply a convolution that keeps or halves the size of the image, and a batch norm."""
         edge = kernel // 2
         conv = self.nn.Conv2D(
             x.shape[1], width, kernel, stride, edge, groups=groups, bias_attr=False
@@ -79,54 +79,54 @@ class Layers:
         return ends[act](norm(h))
 
     def relu_sum(self, x: Variable, y: Variable) -> Variable:
-        """What ends a residual block."""
+        """Compute relu(x + y), the end of a residual block."""
         return self.F.relu(self.paddle.add(x, y))
 
     def add(self, x: Variable, y: Variable) -> Variable:
-        """x + y"""
+        """Compute x + y."""
         return self.paddle.add(x, y)
 
     def max_pool(self, x: Variable) -> Variable:
-        """The largest of three by three, at every second place."""
+        """Take the maximum of 3 x 3 windows with stride 2."""
         return self.F.max_pool2d(x, 3, 2, 1)
 
     def average(self, x: Variable) -> Variable:
-        """The mean of each channel: [n, channels]."""
+        """Average each channel: [n, channels]."""
         return self.paddle.mean(x, axis=[2, 3])
 
     def embedding(self, ids: Variable, words: int, width: int, *, sparse: bool = False) -> Variable:
-        """The rows of a table."""
+        """Look up the rows of a table."""
         attr = self.paddle.ParamAttr(initializer=self.nn.initializer.Normal(0.0, 0.02))
         table = self.nn.Embedding(words, width, sparse=sparse, weight_attr=attr)
         return self.made(table, "weight")(ids)
 
     def flat(self, x: Variable) -> Variable:
-        """[n, everything else]"""
+        """Flatten to [n, -1]."""
         return self.paddle.flatten(x, 1)
 
     def positions(self, x: Variable) -> Variable:
-        """What is learned of each position is added to [batch, length, width]."""
+        """Add a learned vector for each position to [batch, length, width]."""
         return self.paddle.add(x, self.parameter(list(x.shape[1:]), 0.02))
 
     def patches(self, x: Variable, size: int, width: int) -> Variable:
-        """Squares of pictures as [batch, squares, width]."""
+        """Split images into patches: [batch, patches, width]."""
         conv = self.made(self.nn.Conv2D(x.shape[1], width, size, size), "weight", "bias")
         x, weight = self.lower(x, conv.weight)
         squares = self.F.conv2d(x, weight, *self.lower(conv.bias), stride=size)
         return self.paddle.transpose(self.paddle.flatten(self.wide(squares), 2), [0, 2, 1])
 
     def with_token(self, x: Variable) -> Variable:
-        """[batch, length + 1, width] with a learned vector in front."""
+        """Prepend a learned vector: [batch, length + 1, width]."""
         token = self.parameter([1, 1, x.shape[-1]], 0.02)
         rows = self.paddle.expand(token, [x.shape[0], 1, x.shape[-1]])
         return self.paddle.concat([rows, x], axis=1)
 
     def first(self, x: Variable) -> Variable:
-        """The first of each [batch, length, width]."""
+        """Take the first row of each [batch, length, width]."""
         return x[:, 0]
 
     def attention(self, q: Variable, k: Variable, v: Variable, *, causal: bool = False) -> Variable:
-        """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        """Compute softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
         q, k, v = self.lower(q, k, v)
         scores = self.paddle.matmul(q, k, transpose_y=True)
         scores = self.paddle.scale(scores, float(q.shape[-1]) ** -0.5)
@@ -138,7 +138,7 @@ class Layers:
     def encoder(
         self, x: Variable, heads: int, *, first: bool = False, causal: bool = False
     ) -> Variable:
-        """A layer of a Transformer encoder on [batch, length, width], norm last or first."""
+        """Apply a Transformer encoder layer to [batch, length, width], norm last or first."""
         batch, length, width = x.shape
         given, x = x, self.norm(x) if first else x
 
@@ -157,15 +157,15 @@ class Layers:
         return self.norm(self.paddle.add(x, self.linear(inner, width)))
 
     def norm(self, x: Variable) -> Variable:
-        """Layer norm of the last axis."""
+        """Apply layer norm to the last axis."""
         return self.made(self.nn.LayerNorm(x.shape[-1]), "weight", "bias")(x)
 
     def mean_squares(self, parameters: list[Variable]) -> Variable:
-        """The sum of the means of squares."""
+        """Sum the means of squares."""
         return self.paddle.add_n([self.paddle.mean(w * w) for w in parameters])
 
     def loss(self, kind: str, values: Variable, label: Variable | None) -> Variable:
-        """From the values of a model to its loss, or to what inference returns."""
+        """Map the values of a model to its loss, or to the result of inference."""
         if kind == "cross_entropy":
             return self.paddle.mean(self.F.cross_entropy(values, label))
         if kind == "mean_square":
@@ -173,7 +173,7 @@ class Layers:
         return self.paddle.mean(values) if kind == "mean" else values
 
     def optimizer(self, kind: str, rate: float) -> Any:
-        """The optimizer of a workload."""
+        """Create the optimizer of a workload."""
         made = self.paddle.optimizer
         return {
             "sgd": lambda: made.SGD(rate),

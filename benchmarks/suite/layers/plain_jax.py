@@ -1,8 +1,8 @@
-"""Layers as one writes them in JAX without a framework, and optimizers over lists of arrays.
+"""Layers in plain JAX without a framework, and optimizers over lists of arrays.
 
-The layers have the arguments of those in `layers/paddle.py`, so that one function describes a model
-for both. Sizes are in the parameters, which come in the order in which a Paddle program makes them;
-`state` are the running statistics, and `new_state` collects them.
+The layers have the arguments of the layers in `layers/paddle.py`, so that one function describes a
+model for both. Sizes are in the parameters, which come in the order in which a Paddle program makes
+them; `state` are the running statistics, and `new_state` collects them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = Any
 
 
 class Layers:
-    """The layers of one call: they take what they need from the parameters."""
+    """The layers of one call: each takes the next parameters that it needs."""
 
     def __init__(
         self, weights: list[Array], state: list[Array], *, testing: bool, low: str = ""
@@ -29,27 +29,27 @@ class Layers:
         self.testing, self.low = testing, low
 
     def parameter(self, shape: list[int], deviation: float) -> Array:
-        """A parameter of normal numbers."""
+        """Take the next parameter."""
         return next(self.weights)
 
     def flat(self, x: Array) -> Array:
-        """[n, everything else]"""
+        """Flatten to [n, -1]."""
         return x.reshape(len(x), -1)
 
     def add(self, x: Array, y: Array) -> Array:
-        """x + y"""
+        """Compute x + y."""
         return x + y
 
     def lower(self, *values: Array) -> list[Array]:
-        """Operands of a product, in the dtype in which it is computed."""
+        """Cast the operands of a product to the dtype in which it is computed."""
         return [x.astype(self.low) for x in values] if self.low else list(values)
 
     def wide(self, x: Array) -> Array:
-        """The result of a product in float32."""
+        """Cast the result of a product to float32."""
         return x.astype("float32") if self.low else x
 
     def linear(self, x: Array, width: int, activation: str | None = None) -> Array:
-        """A linear layer on the last axis."""
+        """Apply a linear layer to the last axis."""
         x, weight, bias = self.lower(x, next(self.weights), next(self.weights))
         y = self.wide(x @ weight + bias)
         return getattr(jax.nn, activation)(y) if activation else y
@@ -64,7 +64,7 @@ class Layers:
         groups: int = 1,
         act: str | None = "relu",
     ) -> Array:
-        """A convolution in NCHW and a batch norm."""
+        """Apply a convolution in NCHW and a batch norm."""
         edge = kernel // 2
         x, weight = self.lower(x, next(self.weights))
         h = lax.conv_general_dilated(
@@ -74,7 +74,7 @@ class Layers:
         return {"relu": jax.nn.relu, "relu6": jax.nn.relu6, None: lambda y: y}[act](h)
 
     def batch_norm(self, x: Array) -> Array:
-        """Batch norm over all but the channels; keeps the running statistics."""
+        """Normalize over all axes but the channels, and collect the new running statistics."""
         scale, shift = next(self.weights), next(self.weights)
         mean, variance = next(self.state), next(self.state)
         if not self.testing:
@@ -88,44 +88,44 @@ class Layers:
         return (x - mean[:, None, None]) * factor[:, None, None] + shift[:, None, None]
 
     def max_pool(self, x: Array) -> Array:
-        """The largest of three by three, at every second place."""
+        """Take the maximum of 3 x 3 windows with stride 2."""
         edges = ((0, 0), (0, 0), (1, 1), (1, 1))
         return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), edges)
 
     def average(self, x: Array) -> Array:
-        """The mean of each channel: [n, channels]."""
+        """Average each channel: [n, channels]."""
         return jnp.mean(x, (2, 3))
 
     def relu_sum(self, x: Array, y: Array) -> Array:
-        """What ends a residual block."""
+        """Compute relu(x + y), the end of a residual block."""
         return jax.nn.relu(x + y)
 
     def embedding(self, ids: Array, words: int, width: int, *, sparse: bool = False) -> Array:
-        """The rows of a table."""
+        """Look up the rows of a table."""
         return next(self.weights)[ids]
 
     def positions(self, x: Array) -> Array:
-        """What is learned of each position is added to [batch, length, width]."""
+        """Add a learned vector for each position to [batch, length, width]."""
         return x + next(self.weights)
 
     def patches(self, x: Array, size: int, width: int) -> Array:
-        """Squares of pictures as [batch, squares, width]."""
+        """Split images into patches: [batch, patches, width]."""
         x, weight, bias = self.lower(x, next(self.weights), next(self.weights))
         squares = lax.conv_general_dilated(x, weight, (size, size), "VALID")
         squares = squares + bias[:, None, None]
         return self.wide(squares).reshape(len(x), width, -1).transpose(0, 2, 1)
 
     def with_token(self, x: Array) -> Array:
-        """[batch, length + 1, width] with a learned vector in front."""
+        """Prepend a learned vector: [batch, length + 1, width]."""
         token = jnp.broadcast_to(next(self.weights), (len(x), 1, x.shape[-1]))
         return jnp.concatenate([token, x], 1)
 
     def first(self, x: Array) -> Array:
-        """The first of each [batch, length, width]."""
+        """Take the first row of each [batch, length, width]."""
         return x[:, 0]
 
     def attention(self, q: Array, k: Array, v: Array, *, causal: bool = False) -> Array:
-        """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        """Compute softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
         q, k, v = self.lower(q, k, v)
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
         if causal:
@@ -133,7 +133,7 @@ class Layers:
         return self.wide(jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v))
 
     def encoder(self, x: Array, heads: int, *, first: bool = False, causal: bool = False) -> Array:
-        """A layer of a Transformer encoder on [batch, length, width], norm last or first."""
+        """Apply a Transformer encoder layer to [batch, length, width], norm last or first."""
         batch, length, width = x.shape
         given, x = x, self.norm(x) if first else x
 
@@ -152,23 +152,23 @@ class Layers:
         return self.norm(x + self.linear(inner, width))
 
     def norm(self, x: Array) -> Array:
-        """Layer norm of the last axis."""
+        """Apply layer norm to the last axis."""
         mean = jnp.mean(x, -1, keepdims=True)
         normal = (x - mean) * lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
         return normal * next(self.weights) + next(self.weights)
 
     def mean_squares(self, parameters: list[Array]) -> Array:
-        """The sum of the means of squares."""
+        """Sum the means of squares."""
         return sum(jnp.mean(w * w) for w in parameters)
 
 
 def cross_entropy(logits: Array, label: Array) -> Array:
-    """The mean cross entropy for labels [..., 1]."""
+    """Compute the mean cross entropy for labels [..., 1]."""
     return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), label, axis=-1))
 
 
 def loss_of(kind: str, values: Array, label: Array) -> Array:
-    """From the values of a model to its loss, or to what inference returns."""
+    """Map the values of a model to its loss, or to the result of inference."""
     if kind == "cross_entropy":
         return cross_entropy(values, label)
     if kind == "mean_square":
@@ -180,7 +180,7 @@ def loss_of(kind: str, values: Array, label: Array) -> Array:
 
 
 def start(kind: str, params: list[Array]) -> Any:
-    """The state of an optimizer before the first step."""
+    """Create the state of an optimizer before the first step."""
     zeros = [jnp.zeros_like(p) for p in params]
     if kind == "sgd":
         return ()
@@ -190,7 +190,7 @@ def start(kind: str, params: list[Array]) -> Any:
 
 
 def update(kind: str, rate: float, params: list[Array], grads: list[Array], state: Any) -> Any:
-    """One step of an optimizer."""
+    """Apply one step of an optimizer."""
     if kind == "sgd":
         return [p - rate * g for p, g in zip(params, grads, strict=True)], state
     if kind == "momentum":
@@ -203,9 +203,9 @@ def update(kind: str, rate: float, params: list[Array], grads: list[Array], stat
 def adam(
     rate: float, params: list[Array], grads: list[Array], state: Any, *, decay: float, tables: int
 ) -> Any:
-    """Adam, and AdamW with a decay.
+    """Apply a step of Adam, or of AdamW with a decay.
 
-    The first parameters are tables, whose bias Paddle corrects as that of the next step.
+    The first `tables` parameters have the bias correction of the next step, as in Paddle.
     """
     first, second, count = state
     count = count + 1
@@ -223,9 +223,10 @@ def adam(
 
 
 def only_read_rows(ids: Array, old: Any, new: Any) -> Any:
-    """`new` parameters and moments, where the first of each is a table of which `ids` were read.
+    """Keep the old rows of a table that were not read.
 
-    Rows that were not read stay as they were.
+    The first of the parameters and moments is the table, and `ids` are the rows that were read;
+    everything else is `new`.
     """
     (params, (first, second, _)), (new_params, (new_first, new_second, count)) = old, new
     read = jnp.zeros((len(params[0]), 1), bool).at[ids.ravel()].set(True)

@@ -20,14 +20,14 @@ flat = nn.Flatten
 def conv_bn(
     inner: int, outer: int, kernel: int, *, stride: int = 1, groups: int = 1, act: str = "relu"
 ) -> nn.Sequential:
-    """A convolution that keeps the size of the picture, or halves it, and a batch norm."""
+    """Build a convolution that keeps or halves the size of the image, and a batch norm."""
     conv = nn.Conv2d(inner, outer, kernel, stride, kernel // 2, groups=groups, bias=False)
     ends = {"relu": [nn.ReLU()], "relu6": [nn.ReLU6()], "": []}[act]
     return nn.Sequential(conv, nn.BatchNorm2d(outer, momentum=0.1), *ends)
 
 
 class Residual(nn.Module):
-    """A body beside a short cut; `act` ends the sum with a relu."""
+    """A body and a shortcut; `act` ends the sum with a relu."""
 
     def __init__(self, short: nn.Module, body: nn.Module, *, act: bool = True) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Encoder(nn.Module):
         return self.norm2(x + self.narrow(F.gelu(self.wide(x))))
 
     def mixed(self, x: Tensor) -> Tensor:
-        """Attention with its four products."""
+        """Compute attention with its four products."""
         q, k, v = (
             layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for layer in (self.q, self.k, self.v)
@@ -80,7 +80,7 @@ class Encoder(nn.Module):
 
 
 class Positions(nn.Module):
-    """What is learned of each position is added to [batch, length, width]."""
+    """A learned vector for each position, added to [batch, length, width]."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Positions(nn.Module):
 
 
 class Patches(nn.Module):
-    """Squares of pictures as [batch, squares, width]."""
+    """Patches of images as [batch, patches, width]."""
 
     def __init__(self, size: int, width: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Patches(nn.Module):
 
 
 class Token(nn.Module):
-    """[batch, length + 1, width] with a learned vector in front."""
+    """A learned vector before [batch, length, width]."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class Token(nn.Module):
 
 
 class First(nn.Module):
-    """The first of each [batch, length, width]."""
+    """The first row of each [batch, length, width]."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]
@@ -142,17 +142,17 @@ class MeanSquares(nn.Module):
 
 
 def max_pool() -> nn.Module:
-    """The largest of three by three, at every second place."""
+    """Build a maximum over 3 x 3 windows with stride 2."""
     return nn.MaxPool2d(3, 2, 1)
 
 
 def embedding(words: int, width: int, *, sparse: bool = False) -> nn.Module:
-    """The rows of a table."""
+    """Build a table with look-ups of its rows."""
     return nn.Embedding(words, width, sparse=sparse)
 
 
 def loss_of(kind: str, values: Tensor, label: Tensor | None) -> Tensor:
-    """From the values of a model to its loss, or to what inference returns."""
+    """Map the values of a model to its loss, or to the result of inference."""
     if kind == "cross_entropy":
         assert label is not None
         return F.cross_entropy(values.flatten(0, -2), label.flatten())
@@ -162,7 +162,7 @@ def loss_of(kind: str, values: Tensor, label: Tensor | None) -> Tensor:
 
 
 def optimizers(kind: str, rate: float, model: nn.Module) -> list[Any]:
-    """The optimizers of a workload: rows of tables have one of their own when only some change."""
+    """Create the optimizers of a workload: tables have a sparse one for lazy Adam."""
     params = list(model.parameters())
     if kind == "sgd":
         return [torch.optim.SGD(params, rate)]
@@ -178,7 +178,7 @@ def optimizers(kind: str, rate: float, model: nn.Module) -> list[Any]:
 
 
 def leaves(model: nn.Module) -> list[tuple[nn.Module, str, Tensor]]:
-    """Parameters and running statistics in the order of a Paddle program, with their modules."""
+    """List parameters and running statistics in a Paddle program's order, with their modules."""
     found: list[tuple[nn.Module, str, Tensor]] = []
     for module in model.modules():
         own = dict(module.named_parameters(recurse=False)) | dict(

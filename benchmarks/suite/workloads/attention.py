@@ -13,18 +13,18 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def feed(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """Nothing."""
+    """Return no feed."""
     return {}
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """softmax(q k' / sqrt(width)) v"""
+    """Compute softmax(q k' / sqrt(width)) v."""
     shape = [sizes.batch, sizes.heads, sizes.length, sizes.width]
     return nn.attention(*[nn.parameter(shape, 1.0) for _ in range(3)])
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     return nn.Attention((sizes.batch, sizes.heads, sizes.length, sizes.width))
 
 

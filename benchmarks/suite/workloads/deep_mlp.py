@@ -1,4 +1,4 @@
-"""(h) A deep stack of equal linear layers, to see how the time to compile grows with depth."""
+"""(h) A deep stack of equal linear layers, to measure how compile time grows with depth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from suite.workload import Optimizer, Sizes, Workload, rows
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """Equal layers; with tanh the numbers neither grow nor vanish."""
+    """Apply equal layers; with tanh the numbers neither grow nor vanish."""
     h = nn.linear(feed["x"], sizes.width, "tanh")
     for _ in range(sizes.layers):
         h = nn.linear(h, sizes.width, "tanh")
@@ -16,7 +16,7 @@ def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     layers = [nn.linear(sizes.inputs, sizes.width), nn.tanh()]
     for _ in range(sizes.layers):
         layers += [nn.linear(sizes.width, sizes.width), nn.tanh()]

@@ -1,4 +1,4 @@
-"""(g) AdamW on five hundred small parameters: what an update costs for each of them."""
+"""(g) AdamW on five hundred small parameters: the cost of an update for each of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def feed(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """Nothing."""
+    """Return no feed."""
     return {}
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The sum of the means of squares."""
+    """Sum the means of squares."""
     shape = [sizes.width, sizes.width]
     return nn.mean_squares([nn.parameter(shape, 1.0) for _ in range(sizes.count)])
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     return nn.MeanSquares(sizes.count, (sizes.width, sizes.width))
 
 

@@ -8,14 +8,14 @@ from suite.workload import Optimizer, Sizes, Workload, rows
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """inputs - width - width - classes"""
+    """Apply layers of sizes inputs - width - width - classes."""
     h = nn.linear(feed["x"], sizes.width, "relu")
     h = nn.linear(h, sizes.width, "relu")
     return nn.linear(h, sizes.classes)
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     return nn.sequential(
         nn.linear(sizes.inputs, sizes.width),
         nn.relu(),

@@ -19,7 +19,7 @@ STAGES = (
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The logits."""
+    """Compute the logits."""
     h, inner = nn.conv_bn(feed["x"], 32, 3, stride=2, act="relu6"), 32
     for factor, outer, blocks, first in sizes.stages:
         for number in range(blocks):
@@ -32,7 +32,7 @@ def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def inverted(nn: Any, x: Any, inner: int, factor: int, outer: int, stride: int) -> Any:
-    """Wide, each channel by itself, and narrow again."""
+    """Widen, convolve each channel separately, and narrow again."""
     wide = inner * factor
     h = nn.conv_bn(x, wide, 1, act="relu6") if factor > 1 else x
     h = nn.conv_bn(h, wide, 3, stride=stride, groups=wide, act="relu6")
@@ -40,7 +40,7 @@ def inverted(nn: Any, x: Any, inner: int, factor: int, outer: int, stride: int) 
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     layers, inner = [nn.conv_bn(3, 32, 3, stride=2, act="relu6")], 32
     for factor, outer, blocks, first in sizes.stages:
         for number in range(blocks):
@@ -54,7 +54,7 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 
 
 def torch_inverted(nn: Any, inner: int, factor: int, outer: int, stride: int) -> Any:
-    """Wide, each channel by itself, and narrow again."""
+    """Build an inverted block: widen, convolve each channel separately, and narrow again."""
     wide = inner * factor
     widening = [nn.conv_bn(inner, wide, 1, act="relu6")] if factor > 1 else []
     alone = nn.conv_bn(wide, wide, 3, stride=stride, groups=wide, act="relu6")

@@ -1,4 +1,4 @@
-"""What is run on GPUs, in the order in which it is: what matters most comes first."""
+"""The workloads for GPUs, in the order in which they run: the most important come first."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_gpu(
     on_device: bool = True,
     counted: str = "",
 ) -> Workload:
-    """A workload of the suite at a size for GPUs, with what it is fed on the device already."""
+    """Derive a workload at a size for GPUs, by default with its feed on the device."""
     ends = {"-bf16": low, "-parallel": parallel, "-fed": not on_device}
     words = [title, "bfloat16 products" if low else "float32", "" if on_device else "NumPy fed"]
     return replace(
@@ -50,7 +50,7 @@ def on_gpu(
 
 
 def attention_of(length: int, batch: int) -> Workload:
-    """Attention in bfloat16, with 16 heads of 64."""
+    """Derive attention in bfloat16, with 16 heads of 64."""
     sizes = Sizes(batch=batch, heads=16, length=length, width=64)
     title = f"attention {batch} x 16 x {length} x 64, forward and backward"
     return on_gpu(BY_NAME[f"attention-{length}"], title, sizes, low=BF16)

@@ -10,19 +10,19 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def feed(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """The items [batch, items] that a user looked at, and whether the last one was bought."""
+    """Draw the items [batch, items] that a user viewed, and whether the last one was bought."""
     x = random.integers(0, sizes.words, (sizes.batch, sizes.items))
     return {"x": x, "label": random.integers(0, 2, (sizes.batch, 1))}
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The rows of the items side by side, and two linear layers."""
+    """Concatenate the rows of the items, and apply two linear layers."""
     h = nn.flat(nn.embedding(feed["x"], sizes.words, sizes.width, sparse=True))
     return nn.linear(nn.linear(h, sizes.width, "relu"), 2)
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     return nn.sequential(
         nn.embedding(sizes.words, sizes.width, sparse=True),
         nn.flat(),

@@ -8,7 +8,7 @@ from suite.workload import Optimizer, Sizes, Workload, image_only, images
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The logits of a ResNet of `blocks` by stage, with bottlenecks or without."""
+    """Compute the logits of a ResNet of `blocks` by stage, with bottlenecks or without."""
     block, factor = (bottleneck, 4) if sizes.bottleneck else (basic, 1)
     h = nn.max_pool(nn.conv_bn(feed["x"], sizes.width, 7, stride=2))
     channels = sizes.width
@@ -24,18 +24,18 @@ def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def basic(nn: Any, x: Any, width: int, stride: int) -> Any:
-    """Two convolutions of three by three."""
+    """Apply two 3 x 3 convolutions."""
     return nn.conv_bn(nn.conv_bn(x, width, 3, stride=stride), width, 3, act=None)
 
 
 def bottleneck(nn: Any, x: Any, width: int, stride: int) -> Any:
-    """A convolution of three by three between two of one by one."""
+    """Apply a 3 x 3 convolution between two of 1 x 1."""
     h = nn.conv_bn(nn.conv_bn(x, width, 1), width, 3, stride=stride)
     return nn.conv_bn(h, 4 * width, 1, act=None)
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     factor = 4 if sizes.bottleneck else 1
     layers = [nn.conv_bn(3, sizes.width, 7, stride=2), nn.max_pool()]
     channels = sizes.width
@@ -52,7 +52,7 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 
 
 def torch_block(nn: Any, inner: int, width: int, stride: int, sizes: Sizes) -> Any:
-    """The body of a residual block."""
+    """Build the body of a residual block."""
     if not sizes.bottleneck:
         first = nn.conv_bn(inner, width, 3, stride=stride)
         return nn.sequential(first, nn.conv_bn(width, width, 3, act=""))

@@ -10,12 +10,12 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def columns(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """Vectors side by side: [width, batch]."""
+    """Draw a batch of column vectors: [width, batch]."""
     return {"x": random.standard_normal((sizes.width, sizes.batch), "float32")}
 
 
 def chain(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """(A B) x, which is A (B x) for a fraction of the work."""
+    """Compute (A B) x, which as A (B x) needs a fraction of the work."""
     first, second = (nn.parameter([sizes.width, sizes.width], 0.02) for _ in range(2))
     return nn.paddle.matmul(nn.paddle.matmul(first, second), feed["x"])
 

@@ -16,13 +16,13 @@ FOLDERS = os.environ.get("GRAPHOPT_BENCH_MODELS", "")
 
 
 def feed(random: np.random.Generator, sizes: Sizes, *, folder: Path) -> Arrays:
-    """The inputs that were saved with the model."""
+    """Load the inputs that were saved with the model."""
     with np.load(folder / "inputs.npz") as arrays:
         return dict(arrays)
 
 
 def saved(folder: Path) -> Workload:
-    """The workload of one folder."""
+    """Build the workload of one folder."""
     return Workload(
         f"saved-{folder.name.removeprefix('infer_').replace('_', '-')}",
         f"saved model {folder.name}, inference",

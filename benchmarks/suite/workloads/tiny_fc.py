@@ -1,4 +1,4 @@
-"""(a) One linear layer with a mean after it: nothing but the overhead of a step."""
+"""(a) One linear layer with a mean after it: the overhead of a step."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def feed(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """Ten numbers."""
+    """Draw ten numbers."""
     return {"x": random.random((sizes.batch, 1), "float32")}
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """One linear layer."""
+    """Apply one linear layer."""
     return nn.linear(feed["x"], 10)
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     return nn.linear(1, 10)
 
 

@@ -8,7 +8,7 @@ from suite.workload import Optimizer, Sizes, Workload, images, sentences
 
 
 def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The logits of each word."""
+    """Compute the logits of each word."""
     h = nn.embedding(feed["x"], sizes.words, sizes.width)
     for _ in range(sizes.layers):
         h = nn.encoder(h, sizes.heads)
@@ -16,14 +16,14 @@ def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def torch(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     layers = [nn.Encoder(sizes.width, sizes.heads) for _ in range(sizes.layers)]
     last = nn.linear(sizes.width, sizes.words)
     return nn.sequential(nn.embedding(sizes.words, sizes.width), *layers, last)
 
 
 def with_positions(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The logits of each word of BERT, norm last, or of a GPT, norm first and causal."""
+    """Compute each word's logits in BERT, norm last, or in a GPT, norm first and causal."""
     h = nn.embedding(feed["x"], sizes.words, sizes.width)
     h = nn.positions(h)
     h = h if sizes.causal else nn.norm(h)
@@ -33,7 +33,7 @@ def with_positions(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def torch_with_positions(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     width, norm = sizes.width, nn.norm(sizes.width)
     layer = (width, sizes.heads, sizes.causal, sizes.causal)
     body = [nn.Encoder(*layer) for _ in range(sizes.layers)]
@@ -43,7 +43,7 @@ def torch_with_positions(nn: Any, sizes: Sizes) -> Any:
 
 
 def vision(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """The logits of a ViT: patches and a token for the class, norm first."""
+    """Compute the logits of a ViT: patches and a class token, norm first."""
     h = nn.positions(nn.with_token(nn.patches(feed["x"], sizes.patch, sizes.width)))
     for _ in range(sizes.layers):
         h = nn.encoder(h, sizes.heads, first=True)
@@ -51,7 +51,7 @@ def vision(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def torch_vision(nn: Any, sizes: Sizes) -> Any:
-    """The same in PyTorch."""
+    """Build the same in PyTorch."""
     width, count = sizes.width, (sizes.side // sizes.patch) ** 2 + 1
     body = [nn.Encoder(width, sizes.heads, first=True) for _ in range(sizes.layers)]
     start = [nn.Patches(sizes.patch, width), nn.Token(width), nn.Positions(count, width)]

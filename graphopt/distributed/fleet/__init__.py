@@ -1,6 +1,6 @@
 """Training with several processes by one strategy (paddle.distributed.fleet), by collectives.
 
-Its functions are those of one `Fleet`. Modes with parameter servers are refused.
+Its functions are the methods of one `Fleet`. Modes with parameter servers are refused.
 """
 
 from graphopt.distributed.dataset import InMemoryDataset as InMemoryDataset

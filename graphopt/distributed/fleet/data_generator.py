@@ -23,11 +23,11 @@ class DataGenerator:
         self.batch_size_ = 32
 
     def set_batch(self, batch_size: int) -> None:
-        """Hand this many samples to `generate_batch` at a time."""
+        """Set the number of samples that `generate_batch` receives at a time."""
         self.batch_size_ = batch_size
 
     def generate_sample(self, line: str | None) -> Callable[[], Iterable[Sample | None]]:
-        """A function whose samples are those of a line: ((name, [value, ...]), ...) each.
+        """Return a function that yields a line's samples, ((name, [value, ...]), ...) each.
 
         Derived classes define it.
         """
@@ -37,7 +37,7 @@ class DataGenerator:
         )
 
     def generate_batch(self, samples: list[Sample]) -> Callable[[], Iterable[Sample]]:
-        """A function whose samples are those of a batch; the same, unless a class derives it."""
+        """Return a function that yields a batch's samples, by default unchanged."""
         return lambda: iter(samples)
 
     def run_from_stdin(self) -> None:
@@ -89,7 +89,7 @@ class MultiSlotStringDataGenerator(DataGenerator):
 class MultiSlotDataGenerator(DataGenerator):
     """Samples of int and float values, which are checked (fleet.MultiSlotDataGenerator).
 
-    All samples have the fields of the first one. Raises ValueError for those that do not.
+    All samples must have the fields of the first one; otherwise it raises ValueError.
     """
 
     def _gen_str(self, line: Sample) -> str:

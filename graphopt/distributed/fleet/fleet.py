@@ -59,54 +59,54 @@ class Fleet:
     # -- the trainers --------------------------------------------------------------------------
 
     def is_first_worker(self) -> bool:
-        """True for trainer 0."""
+        """Return True for trainer 0."""
         return self._require_role().is_first_worker()
 
     def worker_index(self) -> int:
-        """The number of this trainer, from 0."""
+        """Return the number of this trainer, from 0."""
         return self._require_role().worker_index()
 
     def worker_num(self) -> int:
-        """The number of trainers."""
+        """Return the number of trainers."""
         return self._require_role().worker_num()
 
     def worker_endpoints(self, to_string: bool = False) -> Any:
-        """host:port of each trainer, as a list or one text."""
+        """Return host:port of each trainer, as a list or one text."""
         found = self._require_role().get_trainer_endpoints()
         return ",".join(found) if to_string else found
 
     def node_num(self) -> int:
-        """The number of machines in the endpoints, at least 1."""
+        """Count the machines in the endpoints, at least 1."""
         hosts = {endpoint.rpartition(":")[0] for endpoint in self.worker_endpoints()}
         return max(len(hosts), 1)
 
     def local_rank(self) -> int:
-        """The number of this trainer on its machine (PADDLE_RANK_IN_NODE), else among all."""
+        """Return this trainer's number on its machine (PADDLE_RANK_IN_NODE), else among all."""
         text = os.environ.get("PADDLE_RANK_IN_NODE", "")
         return int(text) if text.isdigit() else self.worker_index()
 
     def is_worker(self) -> bool:
-        """True: every process trains."""
+        """Return True: every process trains."""
         return True
 
     def is_server(self) -> bool:
-        """False: there is no parameter server."""
+        """Return False: there is no parameter server."""
         return False
 
     def server_num(self) -> int:
-        """0: there is no parameter server."""
+        """Return 0: there is no parameter server."""
         return 0
 
     def server_endpoints(self, to_string: bool = False) -> Any:
-        """No endpoint: there is no parameter server."""
+        """Return no endpoints: there is no parameter server."""
         return "" if to_string else []
 
     def barrier_worker(self) -> None:
-        """Wait until every trainer has come here."""
+        """Wait until every trainer reaches the barrier."""
         barrier()
 
     def all_reduce(self, input: Any, mode: str = "sum") -> Any:
-        """The sum, minimum or maximum of an array over all trainers, a NumPy array."""
+        """Reduce an array over all trainers to its sum, minimum or maximum, a NumPy array."""
         return self.util.all_reduce(input, mode)
 
     def init_worker(self, scopes: Any = None) -> None:
@@ -128,7 +128,7 @@ class Fleet:
     def distributed_optimizer(
         self, optimizer: Any, strategy: DistributedStrategy | None = None
     ) -> DistributedOptimizer:
-        """The optimizer as a strategy says, for all trainers (see `DistributedOptimizer`)."""
+        """Wrap an optimizer by a strategy, for all trainers (see `DistributedOptimizer`)."""
         require_static()
         self._strategy = strategy or self._strategy or DistributedStrategy()
         self._optimizer = DistributedOptimizer(optimizer, self._strategy, self._require_role())
@@ -146,15 +146,15 @@ class Fleet:
         return self._optimizer
 
     def minimize(self, loss: Variable, *args: Any, **kwargs: Any) -> Any:
-        """As the latest distributed optimizer's."""
+        """Minimize with the latest distributed optimizer."""
         return self._require_optimizer().minimize(loss, *args, **kwargs)
 
     def get_loss_scaling(self) -> Variable:
-        """The factor of the loss, with `strategy.amp`."""
+        """Get the loss scaling factor, with `strategy.amp`."""
         return self._require_optimizer().get_loss_scaling()
 
     def amp_init(self, *args: Any, **kwargs: Any) -> None:
-        """Cast the values of half parameters, with `strategy.amp` (see static.amp)."""
+        """Cast the values of half-precision parameters, with `strategy.amp` (see static.amp)."""
         self._require_optimizer().amp_init(*args, **kwargs)
 
     def _final_strategy(self) -> DistributedStrategy | None:
@@ -201,5 +201,5 @@ class Fleet:
             self.save_persistables(executor, dirname, program)
 
     def load_model(self, path: str, mode: Any = None) -> None:
-        """Read the persistables that `static.save` has written; `mode` has no effect."""
+        """Read the persistables that `static.save` wrote; `mode` has no effect."""
         load(default_main_program(), path)

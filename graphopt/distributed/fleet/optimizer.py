@@ -1,4 +1,4 @@
-"""An optimizer as a DistributedStrategy says, and the way in which its programs run."""
+"""An optimizer wrapped by a DistributedStrategy, and the execution of its programs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from graphopt.static.gradient_merge import GradientMergeOptimizer
 class DistributedOptimizer(WrappingOptimizer):
     """An optimizer whose programs all trainers run together; `distributed_optimizer` makes it.
 
-    `minimize` wraps the optimizer as the strategy says, in Paddle's order: lars or lamb, recompute,
-    amp, gradient_merge. From then on `Executor.run` of the program itself obeys the strategy: in a
-    job of several trainers it averages gradients over the devices of all of them, and a process
-    that is alone uses the executor's device.
+    `minimize` wraps the optimizer by the strategy, in Paddle's order: lars or lamb, recompute, amp,
+    gradient_merge. From then on `Executor.run` of the program itself obeys the strategy: in a job
+    of several trainers it averages gradients over the devices of all of them, and a lone process
+    uses the executor's device.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class DistributedOptimizer(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass as the strategy says; the pairs of parameters and gradients.
+        """Append the backward pass by the strategy; return (parameter, gradient) pairs.
 
         Raises ValueError for recompute without checkpoints.
         """
@@ -56,7 +56,7 @@ class DistributedOptimizer(WrappingOptimizer):
         return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
-        """Append the updates as the strategy says, and let executors obey it.
+        """Append the updates by the strategy, and let executors obey it.
 
         Returns the operators that update. Raises AssertionError before `backward`.
         """
@@ -74,7 +74,7 @@ class DistributedOptimizer(WrappingOptimizer):
 
     @property
     def inner_opt(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The optimizer as the strategy says."""
+        """The optimizer wrapped by the strategy."""
         if self._made is None:
             self._made = self._wrap(self.user_defined_strategy)
         return self._made
@@ -106,22 +106,22 @@ class DistributedOptimizer(WrappingOptimizer):
         return self._amp
 
     def get_loss_scaling(self) -> Variable:
-        """The factor of the loss, with `strategy.amp`; RuntimeError without."""
+        """Get the loss scaling factor, with `strategy.amp`; RuntimeError without."""
         return self._require_amp().get_loss_scaling()
 
     def amp_init(self, *args: Any, **kwargs: Any) -> None:
-        """Cast the values of half parameters, with `strategy.amp`; RuntimeError without."""
+        """Cast half-precision parameters' values, with `strategy.amp`; RuntimeError without."""
         self._require_amp().amp_init(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes are those of the optimizer: get_lr, set_lr, …"""
+        """Get other attributes from the optimizer: get_lr, set_lr, …"""
         if name == "user_defined_optimizer":
             raise AttributeError(name)
         return getattr(self.user_defined_optimizer, name)
 
 
 def for_trainers(strategy: BuildStrategy, role: RoleMakerBase) -> BuildStrategy:
-    """The BuildStrategy with the trainers of a role that a script gives."""
+    """Set the trainers of a user-defined role in a BuildStrategy, and return it."""
     endpoints = role.get_trainer_endpoints()
     if role.worker_num() > 1 and endpoints:
         strategy.num_trainers = role.worker_num()
@@ -157,7 +157,7 @@ def run_as(
 
 
 def _as_lars(optimizer: Any, configs: dict[str, Any]) -> Any:
-    """Momentum with a rate of its own for each layer; UnsupportedError for other optimizers."""
+    """Convert Momentum to LARS, with a rate for each layer; else UnsupportedError."""
     if not isinstance(optimizer, Momentum):
         raise UnsupportedError(
             f"strategy.lars goes with Momentum, found {type(optimizer).__name__}; leave it out"
@@ -177,7 +177,7 @@ def _as_lars(optimizer: Any, configs: dict[str, Any]) -> Any:
 
 
 def _as_lamb(optimizer: Any, configs: dict[str, Any]) -> Any:
-    """Adam scaled to the length of each parameter; UnsupportedError for other optimizers."""
+    """Convert Adam to LAMB, scaled to each parameter's length; else UnsupportedError."""
     if not isinstance(optimizer, Adam) or isinstance(optimizer, AdamW):
         raise UnsupportedError(
             f"strategy.lamb goes with Adam, found {type(optimizer).__name__}; leave it out"

@@ -10,11 +10,11 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE
 
 
 def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
-    """The least and the most memory that a program may need, and their unit: B, KB or MB.
+    """Estimate the least and the most memory that a program may need; the unit is B, KB or MB.
 
-    The bytes of all that its operators write, gradients between them as well, and 5 to 10 percent
-    more: as Paddle counts, so that no variable shares its memory. What XLA plans for a program is
-    mostly less: `explain()` of a CompiledProgram has it. Paddle page: fluid.contrib.memory_usage.
+    The estimate is the bytes of all variables that operators write, gradients in between included,
+    plus 5 to 10 percent. As in Paddle, no variable shares its memory. What XLA plans for a program
+    is mostly less: see `explain()` of a CompiledProgram. Paddle page: fluid.contrib.memory_usage.
     """
     if not isinstance(program, Program):
         raise TypeError(
@@ -40,7 +40,10 @@ def memory_usage(program: Program, batch_size: int) -> tuple[float, float, str]:
 
 
 def _written_variables(block: Block) -> Iterator[tuple[str, Variable]]:
-    """The variables that operators write, and those that a gradient is of, under its name."""
+    """Iterate over the variables that operators write, and over the gradients in between.
+
+    Yields names and variables; for a gradient, its own name and the variable with its shape.
+    """
     for at, op in enumerate(block.ops):
         for name in op.output_arg_names:
             variable = block.find_var(name)
@@ -52,7 +55,7 @@ def _written_variables(block: Block) -> Iterator[tuple[str, Variable]]:
 
 
 def _on_the_way(block: Block, at: int) -> list[Variable]:
-    """The variables that the gradient operator at a position goes through."""
+    """Find the variables through which the gradient operator at a position differentiates."""
     op, before = block.ops[at], block.ops[:at]
     reached = set(op.input("X"))
     for each in before:
@@ -67,7 +70,7 @@ def _on_the_way(block: Block, at: int) -> list[Variable]:
 
 
 def _bytes(variable: Variable, batch_size: int) -> int:
-    """The bytes of a variable; ValueError when more than one of its dimensions is open."""
+    """Count the bytes of a variable; raise ValueError if several of its dimensions are unknown."""
     if sum(size < 0 for size in variable.shape) > 1:
         raise ValueError(f"Var {variable.name} has more than one negative dim.")
     count = variable.dtype.numpy.itemsize

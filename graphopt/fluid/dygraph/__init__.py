@@ -1,4 +1,4 @@
-"""The part of fluid.dygraph that is about static programs: those traced from functions.
+"""The part of fluid.dygraph for static programs: programs traced from functions.
 
 Dynamic mode itself is refused: its other names exist, and raise UnsupportedError when called.
 """

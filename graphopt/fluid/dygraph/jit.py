@@ -21,7 +21,7 @@ declarative = to_static
 
 
 def dygraph_to_static_func(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that appends its operators to the current program (fluid.dygraph.jit).
+    """Convert a function to append its operators to the current program (fluid.dygraph.jit).
 
     Its control flow may depend on Variables, as in `paddle.jit.to_static`.
     """

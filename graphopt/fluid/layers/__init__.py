@@ -1,7 +1,7 @@
 """Layers under the names and with the semantics of 1.8 (paddle.fluid.layers).
 
-Their homes are in `__init__.pyi`; names that graphopt refuses are functions that say why, see
-`graphopt.fluid.refused`.
+`__init__.pyi` has the modules that define them. Names that graphopt refuses are functions that
+raise with the reason, see `graphopt.fluid.refused`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = sorted({*_LAYERS, *refused.LAYERS})  # pyright: ignore[reportUnsupport
 
 
 def _find(module: str, name: str) -> Any:
-    """A layer, wherever a script looks for it; KeyError for another name."""
+    """Find a layer for any module of 1.8; raise KeyError for another name."""
     if name == "__all__":
         return sorted(_public_names()[module] & set(__all__))
     if name not in __all__:

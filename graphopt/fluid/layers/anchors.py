@@ -1,4 +1,4 @@
-"""Boxes that depend on sizes alone, also open ones: one operator each (paddle.fluid.layers)."""
+"""Boxes that depend on image sizes alone, known or not: one operator each (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _emit_boxes(
     outputs: tuple[str, str],
     name: str | None,
 ) -> Pair:
-    """The boxes and variances that an operator makes of the sizes of images [n, c, h, w]."""
+    """Emit an operator that makes boxes and variances from the sizes of images [n, c, h, w]."""
     inputs: dict[str, Variable] = {}
     for argument, value in images.items():
         found = arguments.variable(value, argument, function)
@@ -59,7 +59,7 @@ def prior_box(
     name: str | None = None,
     min_max_aspect_ratios_order: bool = False,
 ) -> Pair:
-    """Boxes of several sizes and shapes at each pixel of a feature map [n, c, h, w] of images.
+    """Generate boxes of several sizes and ratios at each pixel of a feature map [n, c, h, w].
 
     The boxes and their variances are [h, w, boxes, 4], in fractions of the image.
     Paddle page: fluid.layers.prior_box.
@@ -97,10 +97,10 @@ def density_prior_box(
     flatten_to_2d: bool = False,
     name: str | None = None,
 ) -> Pair:
-    """As `prior_box`, but density² boxes of each fixed size and ratio around each pixel.
+    """Generate density² boxes of each fixed size and ratio around each pixel.
 
-    With `flatten_to_2d` both results are [h * w * boxes, 4]. Boxes end at the image.
-    Paddle page: fluid.layers.density_prior_box.
+    The results are as in `prior_box`; with `flatten_to_2d` both are [h * w * boxes, 4]. Boxes end
+    at the image border. Paddle page: fluid.layers.density_prior_box.
     """
     function = "density_prior_box"
     numbers = arguments.integers(densities, "densities", function)
@@ -134,10 +134,10 @@ def anchor_generator(
     offset: float = 0.5,
     name: str | None = None,
 ) -> Pair:
-    """Anchors of several sizes and ratios (height to width) at each pixel of a feature map.
+    """Generate anchors of several sizes and ratios (height to width) at each pixel.
 
-    The anchors and their variances are [h, w, anchors, 4], in pixels of the image.
-    Paddle page: fluid.layers.anchor_generator.
+    `input` is a feature map. The anchors and their variances are [h, w, anchors, 4], in pixels of
+    the image. Paddle page: fluid.layers.anchor_generator.
     """
     function = "anchor_generator"
     if not isinstance(stride, (list, tuple)) or len(stride) != 2:

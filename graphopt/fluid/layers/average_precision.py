@@ -28,13 +28,13 @@ def detection_map(
     out_states: Sequence[Variable] | None = None,
     ap_version: str = "integral",
 ) -> Variable:
-    """The mean average precision of detections over classes, [1].
+    """Compute the mean average precision of detections over classes, [1].
 
     Detections are rows (class, score, x, y, x, y), labels rows (class, difficult, x, y, x, y) or
     (class, x, y, x, y); both are sequences, one for each image. A detection finds the label that it
-    overlaps most with, if by more than `overlap_threshold`, and none did before. `out_states` are
-    the variables that get the states for the next batch. As in 1.8.5, `background_label` has no
-    effect. Paddle page: fluid.layers.detection_map.
+    overlaps most, if by more than `overlap_threshold`, and if no earlier detection found it.
+    `out_states` are the variables that get the states for the next batch. As in 1.8.5,
+    `background_label` has no effect. Paddle page: fluid.layers.detection_map.
     """
     arguments.integer(background_label, "background_label", _FUNCTION)
     return averages(
@@ -55,9 +55,10 @@ def averages(
     out_states: Sequence[Variable] | None = None,
     ap_version: str = "integral",
 ) -> tuple[Variable, ...]:
-    """As `detection_map`, and the three states for the next batch.
+    """Compute `detection_map`, and the three states for the next batch.
 
-    These are how many labels each class has, and the right and the wrong detections of each class.
+    The states are the number of labels of each class, and the right and the wrong detections of
+    each class.
     """
     inputs: dict[str, Any] = {
         "DetectRes": arguments.variable(detect_res, "detect_res", _FUNCTION),
@@ -101,7 +102,7 @@ def averages(
 
 
 def _lengths_of(helper: LayerHelper, state: Variable) -> Variable:
-    """The variable that gets how many detections each class has: the one that a state has."""
+    """Return the variable for a state's detection counts by class: its own, or a new one."""
     levels = levels_of(state)
     if len(levels) == 1 and isinstance(levels[0], str):
         found = state.block.find_var(levels[0])
@@ -111,10 +112,10 @@ def _lengths_of(helper: LayerHelper, state: Variable) -> Variable:
 
 
 def states_of(name: str, class_num: int) -> tuple[Variable, list[Variable]]:
-    """Persistable variables for a switch, 0 at first, and for the three states of batches.
+    """Create persistable variables for a switch, 0 at first, and for the three states of batches.
 
-    As Paddle names them: `<name>_<number>_accum_pos_count`, and so on. The lengths of a state are
-    a variable of their own.
+    They have Paddle's names: `<name>_<number>_accum_pos_count`, and so on. The lengths of a state
+    are a separate variable.
     """
     classes = arguments.integer(class_num, "class_num", _FUNCTION)
     count = _create_state(name, "accum_pos_count", [classes, 1], "int32")

@@ -28,13 +28,13 @@ def beam_search(
     name: str | None = None,
     return_parent_idx: bool = False,
 ) -> Any:
-    """The best `beam_size` continuations of each sentence: words [chosen, 1] and their scores.
+    """Select the best `beam_size` continuations of each sentence: words [chosen, 1], and scores.
 
     A row of scores [beams, k] has the candidates of one beam, whose words are `ids`, or 0 to k - 1
     without them; the sequences at `level` of `scores` are the beams of one sentence. Unless
-    `is_accumulated` scores are probabilities, whose logarithms are added to `pre_scores`. A beam
+    `is_accumulated`, scores are probabilities, whose logarithms are added to `pre_scores`. A beam
     whose last word in `pre_ids` [beams, 1] is `end_id` continues with itself alone. With
-    `return_parent_idx` also the beam that each result continues, int32 [chosen]. Raises
+    `return_parent_idx`, also return the beam that each result continues, int32 [chosen]. Raises
     UnsupportedError when the lengths of `scores` are unknown.
     Paddle page: fluid.layers.beam_search.
     """
@@ -73,7 +73,7 @@ def beam_search(
 def beam_search_decode(
     ids: Variable, scores: Variable, beam_size: int, end_id: int, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The sentences of tensor arrays that steps of `beam_search` filled: words and scores [n].
+    """Collect the sentences of tensor arrays filled by `beam_search`: words and scores [n].
 
     Both are sequences of two levels: the sentences of each source, the best one first, and their
     words, with one `end_id` at most. `beam_size` has no effect. Raises UnsupportedError for arrays

@@ -1,8 +1,8 @@
 """Communication between trainers as layers (paddle.fluid.layers.collective).
 
 All trainers, the places of a data-parallel run, are one ring: `ring_id` has no effect, nor have
-`use_calc_stream` and `sync_mode`, as XLA orders what runs. On one place each is the identity. With
-several trainers executors run a plain program that has one of these over all of them.
+`use_calc_stream` and `sync_mode`, because XLA orders execution. On one place each layer is the
+identity. With several trainers, executors run a plain program that has such a layer on all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_NUMBER = ("sum", "prod", "max", "min")
 
 
 def _into(type: str, x: Variable, out: Variable | None, attrs: Any) -> Variable:
-    """Append an operator that writes `out`, or a new variable that is named after x."""
+    """Append an operator that writes `out`, or a new variable named after x."""
     helper = LayerHelper(type)
     if out is None:
         block = helper.main_program.current_block()
@@ -39,7 +39,7 @@ def _reduction(reduce_type: str, function: str) -> str:
 def _allreduce(
     x: Variable, out: Variable | None = None, reduce_type: str = "sum", sync_mode: bool = False
 ) -> Variable:
-    """As `_c_allreduce`, without a gradient."""
+    """Reduce x over all trainers as `_c_allreduce` does, without a gradient."""
     found = arguments.variable(x, "x", "_allreduce")
     number = _BY_NUMBER.index(_reduction(reduce_type, "_allreduce"))
     made = _into("allreduce", found, out, {"reduce_type": number, "sync_mode": sync_mode})
@@ -48,7 +48,7 @@ def _allreduce(
 
 
 def _broadcast(x: Variable, root: int, sync_mode: bool = False) -> Variable:
-    """x, with the value that the trainer `root` has."""
+    """Overwrite x with its value on the trainer `root`."""
     return _c_broadcast(x, root)
 
 
@@ -59,10 +59,10 @@ def _c_allreduce(
     ring_id: int = 0,
     use_calc_stream: bool = False,
 ) -> Variable:
-    """The sum, product, maximum or minimum of the values that all trainers have for x.
+    """Compute the sum, product, maximum or minimum of x over all trainers.
 
-    The gradient of a sum is the sum of the gradients; the others have none. TypeError for another
-    `reduce_type`.
+    The gradient of a sum is the sum of the gradients; the others have none. Raises TypeError for
+    another `reduce_type`.
     """
     found = arguments.variable(x, "x", "_c_allreduce")
     type = f"c_allreduce_{_reduction(reduce_type, '_c_allreduce')}"
@@ -72,7 +72,7 @@ def _c_allreduce(
 def _c_broadcast(
     x: Variable, root: int = 0, ring_id: int = 0, use_calc_stream: bool = False
 ) -> Variable:
-    """x, with the value that the trainer `root` has. Raises ProgramError at a run without it."""
+    """Overwrite x with its value on the trainer `root`; ProgramError in a run without it."""
     found = arguments.variable(x, "x", "_c_broadcast")
     attrs = {"root": arguments.integer(root, "root", "_c_broadcast"), "ring_id": ring_id}
     return _into("c_broadcast", found, found, {**attrs, "use_calc_stream": use_calc_stream})
@@ -81,9 +81,9 @@ def _c_broadcast(
 def _c_allgather(
     x: Variable, nranks: int, ring_id: int = 0, use_calc_stream: bool = False
 ) -> Variable:
-    """The rows [n, ...] of x that all trainers have, one after the other: [nranks * n, ...].
+    """Concatenate the rows [n, ...] of x from all trainers: [nranks * n, ...].
 
-    Raises ProgramError at a run by another number of trainers than `nranks`.
+    Raises ProgramError in a run with another number of trainers than `nranks`.
     """
     found = arguments.variable(x, "x", "_c_allgather")
     attrs = {"nranks": arguments.integer(nranks, "nranks", "_c_allgather"), "ring_id": ring_id}
@@ -93,7 +93,7 @@ def _c_allgather(
 def _c_reducescatter(
     x: Variable, nranks: int, ring_id: int = 0, use_calc_stream: bool = False
 ) -> Variable:
-    """Refused: UnsupportedError."""
+    """Raise UnsupportedError."""
     raise UnsupportedError(
         "_c_reducescatter() is not supported; add up by _c_allreduce(), and slice the rows of this "
         "trainer"
@@ -101,10 +101,10 @@ def _c_reducescatter(
 
 
 def _c_sync_calc_stream(x: Variable) -> Variable:
-    """x itself: XLA orders what runs."""
+    """Return x unchanged: XLA orders execution."""
     return arguments.variable(x, "x", "_c_sync_calc_stream")
 
 
 def _c_sync_comm_stream(x: Variable, ring_id: int) -> Variable:
-    """x itself: XLA orders what runs."""
+    """Return x unchanged: XLA orders execution."""
     return arguments.variable(x, "x", "_c_sync_comm_stream")

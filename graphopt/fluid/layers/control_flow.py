@@ -1,6 +1,6 @@
 """Branches, loops and tensor arrays (paddle.fluid.layers.control_flow).
 
-Most are those of `graphopt.static.nn`; `graphopt.fluid.layers` lets this module have all layers.
+Most come from `graphopt.static.nn`; `graphopt.fluid.layers` adds all its layers to this module.
 """
 
 from graphopt.fluid.layers.rank_tables import array_to_lod_tensor as array_to_lod_tensor

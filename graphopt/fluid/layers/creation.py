@@ -1,6 +1,6 @@
-"""Functions of 1.8 that write to `out` and choose a `device`, which 2.0 took away.
+"""Functions of 1.8 with the arguments `out` and `device`, which 2.0 removed.
 
-`device` is noted on the operators. `stop_gradient` is that of the result.
+`device` is noted on the operators. `stop_gradient` is set on the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def full(
     stop_gradient: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """A tensor filled with one number (fluid.layers.full)."""
+    """Create a tensor filled with one number (fluid.layers.full)."""
     if isinstance(shape, (list, tuple)) and not shape:
         raise AssertionError("full(): 'shape' must have one size at least, such as [1]")
     with device_guard(device):
@@ -50,7 +50,7 @@ def full_like(
     stop_gradient: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """A tensor of the shape of another, filled with one number (fluid.layers.full_like)."""
+    """Create a tensor in the shape of another, filled with one number (fluid.layers.full_like)."""
     arguments.variable(input, "input", "full_like")
     with device_guard(device):
         made = _full_like(input, fill_value, dtype, name)
@@ -68,9 +68,10 @@ def randn(
     stop_gradient: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Numbers of the standard normal distribution in this shape (fluid.layers.randn).
+    """Draw numbers of the standard normal distribution in this shape (fluid.layers.randn).
 
-    float32 unless `dtype` is float64; TypeError for another one. `out` takes them if it is given.
+    They are float32 by default, or float64; TypeError for another `dtype`. They are written to
+    `out`, if set.
     """
     element = arguments.dtype(dtype or "float32", "dtype", "randn")
     if element not in ("float32", "float64"):
@@ -90,10 +91,10 @@ def randint(
     seed: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Integers from low up to high, or from 0 up to low without high (fluid.layers.randint).
+    """Draw integers from [low, high), or from [0, low) without high (fluid.layers.randint).
 
-    `shape` is [1] unless given, and the dtype int64, or int32; TypeError for another one. `out`
-    takes them where it is given.
+    By default `shape` is [1] and the dtype is int64, or int32 if set; TypeError for another one.
+    They are written to `out`, if set.
     """
     function = "randint"
     sizes = [1] if shape is None else shape
@@ -131,7 +132,7 @@ def randperm(
     stop_gradient: bool = True,
     seed: int = 0,
 ) -> Variable:
-    """The numbers below n in random order (fluid.layers.randperm)."""
+    """Shuffle the integers below n (fluid.layers.randperm)."""
     function = "randperm"
     count = arguments.integer(n, "n", function)
     if count < 1:
@@ -156,7 +157,7 @@ def randperm(
 def kron(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """The Kronecker product (fluid.layers.kron)."""
+    """Compute the Kronecker product (fluid.layers.kron)."""
     inputs = {"X": arguments.variable(x, "x", "kron"), "Y": arguments.variable(y, "y", "kron")}
     return emit_into(out, "kron", inputs, name=name)
 
@@ -169,7 +170,7 @@ def logsumexp(
     out: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """log(sum(exp(x))) over some axes, without overflow (fluid.layers.logsumexp)."""
+    """Compute log(sum(exp(x))) over some axes, without overflow (fluid.layers.logsumexp)."""
     if x is None:
         raise AssertionError("logsumexp(): 'x' cannot be None")
     arguments.variable(x, "x", "logsumexp")
@@ -180,7 +181,7 @@ def logsumexp(
 
 
 def meshgrid(input: list[Variable], name: str | None = None) -> list[Variable]:
-    """Vectors as the coordinates of a grid, each broadcast over all (fluid.layers.meshgrid)."""
+    """Broadcast vectors to the coordinates of a grid (fluid.layers.meshgrid)."""
     if not isinstance(input, list):
         raise TypeError(f"meshgrid(): 'input' must be a list, found {type(input).__name__}")
     return _meshgrid(input, name=name)

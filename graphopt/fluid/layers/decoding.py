@@ -24,27 +24,27 @@ from graphopt.tensor.search import argmax
 
 
 class DecodeHelper:
-    """Base of helpers, which give a BasicDecoder its inputs and choose its words."""
+    """Base of helpers, which supply a BasicDecoder's inputs and choose its words."""
 
     def initialize(self) -> tuple[Any, Variable]:
-        """The first inputs, and a bool Variable [batch], true for beams that have ended."""
+        """Return the first inputs, and a bool Variable [batch], true for ended beams."""
         raise NotImplementedError
 
     def sample(self, time: Variable, outputs: Any, states: Any) -> Variable:
-        """The words [batch] that these outputs stand for."""
+        """Choose the words [batch] from a step's outputs."""
         raise NotImplementedError
 
     def next_inputs(
         self, time: Variable, outputs: Any, states: Any, sample_ids: Variable
     ) -> tuple[Variable, Any, Any]:
-        """The beams that ended after this step, the inputs of the next step, and the states."""
+        """Return the beams that ended in this step, the inputs of the next step, and the states."""
         raise NotImplementedError
 
 
 class TrainingHelper(DecodeHelper):
-    """Teacher forcing: the inputs are given, [batch, steps, ...] or with `time_major` time first.
+    """Teacher forcing with inputs [batch, steps, ...], or time first with `time_major`.
 
-    They may nest. `sequence_length` has the integer length of each sequence, [batch].
+    The inputs may nest. `sequence_length` has the integer length of each sequence, [batch].
     """
 
     def __init__(self, inputs: Any, sequence_length: Variable, time_major: bool = False) -> None:
@@ -104,7 +104,7 @@ class GreedyEmbeddingHelper(DecodeHelper):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """As GreedyEmbeddingHelper, with words drawn from softmax(outputs / softmax_temperature).
+    """A GreedyEmbeddingHelper that draws words from softmax(outputs / softmax_temperature).
 
     `outputs` are logits [batch, words]; a `seed` draws the same words in each step of the program.
     """
@@ -127,7 +127,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class BasicDecoder(Decoder):
-    """A cell, with `output_fn` after it, whose inputs and words a helper decides."""
+    """A cell followed by `output_fn`; a helper decides its inputs and words."""
 
     class OutputWrapper(NamedTuple):
         """The result of a step: the outputs and the words chosen by them."""
@@ -141,14 +141,14 @@ class BasicDecoder(Decoder):
         self.cell, self.helper, self.output_fn = cell, helper, output_fn
 
     def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
-        """The helper's first inputs, the cell's given states, and the beams that have ended."""
+        """Return the helper's first inputs, the cell's initial states and the ended beams."""
         inputs, ended = self.helper.initialize()
         return inputs, inits, ended
 
     def step(
         self, time: Variable, inputs: Any, states: Any, **kwargs: Any
     ) -> tuple[Any, Any, Any, Any]:
-        """One step of the cell, then the helper's words and next inputs."""
+        """Run one step of the cell; then let the helper choose the words and the next inputs."""
         outputs, states = self.cell(inputs, states, **kwargs)
         if self.output_fn is not None:
             outputs = self.output_fn(outputs)

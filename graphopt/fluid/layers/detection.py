@@ -1,4 +1,4 @@
-"""Boxes of fixed number (paddle.fluid.layers.detection); see `proposals.py` for others."""
+"""Operators on a fixed number of boxes (paddle.fluid.layers.detection); see also `proposals.py`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from graphopt.tensor.search import where
 
 
 def sides_of(boxes: Variable, count: int = 4) -> list[Variable]:
-    """The last axis of size `count`, one by one, kept with size 1."""
+    """Split the last axis, of size `count`, into slices of size 1."""
     axis = len(boxes.shape) - 1
     return [slice_(boxes, [axis], [i], [i + 1]) for i in range(count)]
 
 
 def to_centres(boxes: Variable, extra: float) -> tuple[Variable, ...]:
-    """Centre x, centre y, width and height of corners (x, y, x, y)."""
+    """Convert corners (x, y, x, y) to center x, center y, width and height."""
     left, top, right, bottom = sides_of(boxes)
     width = scale(subtract(right, left), 1.0, extra)
     height = scale(subtract(bottom, top), 1.0, extra)
@@ -56,7 +56,7 @@ def to_centres(boxes: Variable, extra: float) -> tuple[Variable, ...]:
 def iou_similarity(
     x: Variable, y: Variable, box_normalized: bool = True, name: str | None = None
 ) -> Variable:
-    """Intersection over union of each box of x [n, 4] with each of y [m, 4]: [n, m].
+    """Compute the intersection over union of boxes x [n, 4] with boxes y [m, 4]: [n, m].
 
     Corners that are pixels (not `box_normalized`) belong to the box.
     Paddle page: fluid.layers.iou_similarity.
@@ -90,12 +90,12 @@ def box_coder(
     name: str | None = None,
     axis: int = 0,
 ) -> Variable:
-    """Boxes as offsets from others, or back (fluid.layers.box_coder).
+    """Encode boxes as offsets from priors, or decode them (fluid.layers.box_coder).
 
-    Encoding takes targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding takes targets [n, m, 4]
-    and priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a
-    Variable like the priors, four numbers, or None. The sequences of the result are those of the
-    targets, or of the priors with `axis` 1.
+    Encoding maps targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding maps targets [n, m, 4] and
+    priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a Variable
+    like the priors, four numbers, or None. The result has the sequences of the targets, or of the
+    priors with `axis` 1.
     """
     arguments.variable(prior_box, "prior_box", "box_coder")
     arguments.variable(target_box, "target_box", "box_coder")
@@ -145,11 +145,11 @@ def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
 
 
 def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Variable:
-    """Boxes [n, m, 4], or [m, 4] of one image, cut at the images (fluid.layers.box_clip).
+    """Clip boxes [n, m, 4], or [m, 4] of one image, to the images (fluid.layers.box_clip).
 
     `im_info` [n, 3] has the height and width of the resized images, and their scale. The boxes of
-    images may be sequences [m, ..., 4]. Raises UnsupportedError for those of several images in one
-    list whose lengths are unknown.
+    images may be sequences [m, ..., 4]. Raises UnsupportedError for boxes of several images in one
+    list without lengths.
     """
     inputs = {
         "Input": arguments.variable(input, "input", "box_clip"),
@@ -162,9 +162,9 @@ def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Var
 
 
 def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:
-    """Offsets [n, g, h, w] from pixels, x and y in turn, as places in an image four times as large.
+    """Convert offsets [n, g, h, w] from pixels, x and y in turn, to image positions.
 
-    Paddle page: fluid.layers.polygon_box_transform.
+    The image is four times as large. Paddle page: fluid.layers.polygon_box_transform.
     """
     shape = arguments.variable(input, "input", "polygon_box_transform").shape
     if len(shape) != 4 or min(shape[1:]) < 1 or shape[1] % 2:
@@ -179,10 +179,10 @@ def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:
 def sigmoid_focal_loss(
     x: Variable, label: Variable, fg_num: Variable, gamma: float = 2.0, alpha: float = 0.25
 ) -> Variable:
-    """The cross entropy of sigmoid(x) [n, c] that counts easy elements less: [n, c].
+    """Compute the cross entropy of sigmoid(x) [n, c], with less weight for easy elements: [n, c].
 
-    `label` [n, 1] has classes from 1 to c, 0 for the background, -1 for rows that do not count;
-    the loss is divided by `fg_num` [1]. Paddle page: fluid.layers.sigmoid_focal_loss.
+    `label` [n, 1] has classes from 1 to c, 0 for the background, -1 for rows that do not count; the
+    loss is divided by `fg_num` [1]. Paddle page: fluid.layers.sigmoid_focal_loss.
     """
     classes = arguments.variable(x, "x", "sigmoid_focal_loss").shape[1]
     arguments.variable(label, "label", "sigmoid_focal_loss")
@@ -217,10 +217,10 @@ def yolo_box(
     name: str | None = None,
     scale_x_y: float = 1.0,
 ) -> tuple[Variable, Variable]:
-    """Boxes [n, a * h * w, 4] and scores [n, a * h * w, classes] of YOLOv3's output.
+    """Decode YOLOv3's output to boxes [n, a * h * w, 4] and scores [n, a * h * w, classes].
 
-    x is [n, a * (5 + classes), h, w], `img_size` int32 [n, 2] the heights and widths of the images,
-    `anchors` a widths and heights. Boxes with less confidence than `conf_thresh` are zeros.
+    x is [n, a * (5 + classes), h, w]; `img_size`, int32 [n, 2], has the heights and widths of the
+    images, `anchors` a widths and heights. Boxes with less confidence than `conf_thresh` are zeros.
     Paddle page: fluid.layers.yolo_box.
     """
     shape = arguments.variable(x, "x", "yolo_box").shape
@@ -262,7 +262,7 @@ def yolo_box(
 
 
 def _map_size(x: Variable) -> list[int | Variable]:
-    """The height and width of images [n, c, h, w], as integers or int32 Variables [1]."""
+    """Return the height and width of images [n, c, h, w], as integers or int32 Variables [1]."""
     return [
         size if size > 0 else slice_(shape_of(x), [0], [axis], [axis + 1])
         for axis, size in enumerate(x.shape[2:], 2)
@@ -270,21 +270,21 @@ def _map_size(x: Variable) -> list[int | Variable]:
 
 
 def _numbers(count: int | Variable, shape: list[int], dtype: Any) -> Variable:
-    """The numbers from 0 on, before `count`, in a shape."""
+    """Create the numbers from 0 to `count` - 1 in a shape."""
     if isinstance(count, Variable):
         return reshape(cast(arange(0, count, 1, "int32"), dtype), shape)
     return assign(np.arange(count, dtype=dtype.numpy).reshape(shape))
 
 
 def _inside(corners: list[Variable], width: Variable, height: Variable) -> list[Variable]:
-    """The first corner at 0 or more, the last one inside the image."""
+    """Clamp the first corner to 0 or more, and the last one to the inside of the image."""
     low = [maximum(c, full_like(c, 0.0)) for c in corners[:2]]
     limits = scale(width, 1.0, -1.0), scale(height, 1.0, -1.0)
     return [*low, *[minimum(c, limit) for c, limit in zip(corners[2:], limits, strict=True)]]
 
 
 def _flatten_anchors(x: Variable, size: int, of: Sequence[int]) -> Variable:
-    """[n, a, size, h, w], made of images of this shape, as [n, a * h * w, size]."""
+    """Transpose [n, a, size, h, w] to [n, a * h * w, size], for images of the shape `of`."""
     count = x.shape[1] * of[2] * of[3] if min(of[2:]) > 0 else -1
     rows = -1 if count > 0 else 0
     return reshape(transpose(x, [0, 1, 3, 4, 2]), [rows, count, size])

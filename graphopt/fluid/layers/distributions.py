@@ -28,7 +28,7 @@ from graphopt.tensor.ranges import diagonal
 
 
 def _not_a_number(function: str, **given: Any) -> None:
-    """TypeError for a number where a distribution needs a vector."""
+    """Raise TypeError for a number where a distribution needs a vector."""
     for name, value in given.items():
         if isinstance(value, float):
             raise TypeError(
@@ -37,7 +37,7 @@ def _not_a_number(function: str, **given: Any) -> None:
 
 
 def _variables(function: str, **given: Any) -> list[Variable]:
-    """The arguments as Variables: all are, or none is and they become float32 constants."""
+    """Convert the arguments to float32 constants, unless all are Variables already."""
     if all(isinstance(value, Variable) for value in given.values()):
         return list(given.values())
     arrays: list[np.ndarray[Any, Any]] = []
@@ -61,7 +61,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def entropy(self) -> Variable:
-        """The expected negated logarithm of the density."""
+        """Compute the entropy, the expected negative logarithm of the density."""
 
     def _other(self, other: Any) -> Self:
         if not isinstance(other, type(self)):
@@ -83,9 +83,9 @@ class _Located(Distribution):
         self._made = made[0], made[1]
 
     def _draw(self, draw: Any, draw_like: Any, shape: Sequence[int], **options: Any) -> Variable:
-        """Random numbers of `shape` and then the shape of the parameters.
+        """Draw random numbers in `shape` followed by the shape of the parameters.
 
-        One dimension of these, such as the batch, may be known at run time only.
+        One dimension of the parameters, such as the batch, may be known only at run time.
         """
         before = arguments.shape(shape, f"{type(self).__name__}.sample")
         own = broadcast_shapes(*(v.shape for v in self._made))
@@ -107,7 +107,7 @@ class Normal(_Located):
         self._set(loc, scale, self.loc, self.scale)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
-        """Draws of `shape`, in front of the distribution's own dimensions."""
+        """Draw samples in `shape` followed by the distribution's own dimensions."""
         like = gaussian_random_batch_size_like
         unit = self._draw(gaussian_random, like, shape, seed=seed, dtype=self.loc.dtype)
         return self._as_sample(add(multiply(unit, self.scale), self.loc), shape)
@@ -116,12 +116,12 @@ class Normal(_Located):
         return scale(log(self.scale), 1.0, 0.5 + 0.5 * math.log(2 * math.pi))
 
     def log_prob(self, value: Variable) -> Variable:
-        """The logarithm of the density at `value`."""
+        """Compute the logarithm of the density at `value`."""
         error = divide(subtract(value, self.loc), self.scale)
         return subtract(scale(square(error), -0.5, -0.5 * math.log(2 * math.pi)), log(self.scale))
 
     def kl_divergence(self, other: Normal) -> Variable:
-        """Kullback-Leibler divergence of the other distribution from this one."""
+        """Compute the Kullback-Leibler divergence KL(self || other)."""
         other = self._other(other)
         ratio = square(divide(self.scale, other.scale))
         gap = square(divide(subtract(self.loc, other.loc), other.scale))
@@ -136,7 +136,7 @@ class Uniform(_Located):
         self._set(low, high, self.low, self.high)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
-        """Draws of `shape`, in front of the distribution's own dimensions."""
+        """Draw samples in `shape` followed by the distribution's own dimensions."""
         like = uniform_random_batch_size_like
         options = {"min": 0.0, "max": 1.0, "seed": seed, "dtype": self.low.dtype}
         unit = self._draw(uniform_random, like, shape, **options)
@@ -147,7 +147,7 @@ class Uniform(_Located):
         return log(subtract(self.high, self.low))
 
     def log_prob(self, value: Variable) -> Variable:
-        """The logarithm of the density at `value`, minus infinity outside."""
+        """Compute the logarithm of the density at `value`, minus infinity outside."""
         above = cast(less_than(self.low, value), value.dtype)
         below = cast(less_than(value, self.high), value.dtype)
         return subtract(log(multiply(above, below)), self.entropy())
@@ -169,7 +169,7 @@ class Categorical(Distribution):
         return scale(reduce_sum(multiply(exp(logarithms), logarithms), -1, keep_dim=True), -1.0)
 
     def kl_divergence(self, other: Categorical) -> Variable:
-        """Kullback-Leibler divergence of the other distribution from this one."""
+        """Compute the Kullback-Leibler divergence KL(self || other)."""
         own, others = self._log_probabilities(), self._other(other)._log_probabilities()
         return reduce_sum(multiply(exp(own), subtract(own, others)), -1, keep_dim=True)
 
@@ -203,7 +203,7 @@ class MultivariateNormalDiag(Distribution):
         return scale(log(reduce_prod(self._variances())), 0.5, 0.5 * constant)
 
     def kl_divergence(self, other: MultivariateNormalDiag) -> Variable:
-        """Kullback-Leibler divergence of the other distribution from this one."""
+        """Compute the Kullback-Leibler divergence KL(self || other)."""
         other = self._other(other)
         own, others = self._variances(), other._variances()
         gap = square(subtract(other.loc, self.loc))

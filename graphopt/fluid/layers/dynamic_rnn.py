@@ -26,7 +26,7 @@ from graphopt.tensor.search import where
 
 
 class DynamicRNN:
-    """Walk over sequences, each to its own end.
+    """A loop over the steps of sequences, each to its own end.
 
         rnn = DynamicRNN()
         with rnn.block():
@@ -37,8 +37,8 @@ class DynamicRNN:
             rnn.output(new)
         outputs = rnn()                             # sequences [total, 8]
 
-    What an ended sequence computes is not kept. Programs with it run op by op, because the longest
-    sequence is known only when they run. Paddle page: fluid.layers.DynamicRNN.
+    Results of a sequence past its end are dropped. Programs with a DynamicRNN run op by op, because
+    only a run knows the longest sequence. Paddle page: fluid.layers.DynamicRNN.
     """
 
     BEFORE_RNN, IN_RNN, AFTER_RNN = 0, 1, 2
@@ -62,7 +62,7 @@ class DynamicRNN:
             yield
 
     def step_input(self, x: Variable, level: int = 0) -> Variable:
-        """The rows of this step, one for each sequence of x; all inputs have the same lengths.
+        """Return the rows of this step, one for each sequence of x; all inputs have equal lengths.
 
         Raises UnsupportedError for `level` above 0, and for an x whose rows are no sequences.
         """
@@ -82,7 +82,10 @@ class DynamicRNN:
         return self._rnn.step_input(rows)
 
     def static_input(self, x: Variable) -> Variable:
-        """The same x at every step: a row, or a sequence, for each sequence of the step inputs."""
+        """Return x, which each step reads unchanged.
+
+        It has a row, or a sequence, for each sequence of the step inputs.
+        """
         self._in_block("static_input")
         self._check_started("static_input")
         return arguments.variable(x, "x", "DynamicRNN.static_input")
@@ -95,10 +98,10 @@ class DynamicRNN:
         need_reorder: bool = False,
         dtype: Any = "float32",
     ) -> Variable:
-        """A value that each step takes from the step before: [sequences, ...].
+        """Create a value that each step takes from the previous step: [sequences, ...].
 
         It starts as `init`, or as `value` in the `shape` of one row. `need_reorder` has no effect:
-        the sequences are in the order in which they were fed.
+        the sequences keep the order of the feed.
         """
         self._in_block("memory")
         lengths = self._check_started("memory")
@@ -110,7 +113,7 @@ class DynamicRNN:
         return self._rnn.memory(init=init)
 
     def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
-        """Let `ex_mem` be `new_mem` in the next step of the sequences that have one."""
+        """Set `ex_mem` to `new_mem` for the next step of the sequences that have one."""
         self._in_block("update_memory")
         self._check_started("update_memory")
         arguments.variable(ex_mem, "ex_mem", "DynamicRNN.update_memory")
@@ -121,12 +124,12 @@ class DynamicRNN:
         self._rnn.update_memory(ex_mem, where(goes_on, new_mem, ex_mem))
 
     def output(self, *outputs: Variable) -> None:
-        """Collect these values of every step."""
+        """Collect these values in every step."""
         self._in_block("output")
         self._rnn.output(*outputs)
 
     def __call__(self) -> Variable | list[Variable]:
-        """The outputs as sequences like the first step input; one alone when there is one."""
+        """Return the outputs as sequences like the first step input; one output without a list."""
         if self.status != self.AFTER_RNN:
             raise ValueError("Output of the dynamic RNN can only be visited outside the rnn block.")
         lengths = self._check_started("output")
@@ -158,13 +161,13 @@ def _around() -> Iterator[None]:
 
 
 def _steps(x: Variable) -> tuple[Variable, Variable]:
-    """Sequences [total, ...] as [steps, sequences, ...], and their lengths."""
+    """Pad sequences [total, ...] to [steps, sequences, ...]; also return their lengths."""
     padded, lengths = sequence_pad(x, constant(full([1], 0, x.dtype)))
     return swap_time(padded), lengths
 
 
 def _fill_rows(like: Variable, shape: Sequence[int], value: float, dtype: Any) -> Variable:
-    """A tensor of one value with as many rows as `like`."""
+    """Create a tensor of one value with as many rows as `like`."""
     attrs = {
         "shape": [int(size) for size in shape],
         "value": float(value),

@@ -1,4 +1,4 @@
-"""Two tensors element by element: `axis`, `act` and `cond` as 1.8 has them (fluid.layers)."""
+"""Elementwise operators on two tensors, with `axis`, `act` and `cond` as in 1.8 (fluid.layers)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt.tensor.math import scale
 def _elementwise(
     type: str, x: Any, y: Any, axis: int, act: str | None, name: str | None
 ) -> Variable:
-    """`axis` is where the dimensions of y start in x; -1 aligns their ends."""
+    """Emit an operator and an activation; y's dimensions start at `axis` of x (-1: at the end)."""
     inputs = {"X": arguments.variable(x, "x", type), "Y": arguments.variable(y, "y", type)}
     attrs = {"axis": arguments.integer(axis, "axis", type)}
     return activate(emit(type, inputs, attrs, name=name), act)
@@ -25,49 +25,49 @@ def _elementwise(
 def elementwise_add(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x + y (fluid.layers.elementwise_add)."""
+    """Compute x + y (fluid.layers.elementwise_add)."""
     return _elementwise("elementwise_add", x, y, axis, act, name)
 
 
 def elementwise_sub(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x - y (fluid.layers.elementwise_sub)."""
+    """Compute x - y (fluid.layers.elementwise_sub)."""
     return _elementwise("elementwise_sub", x, y, axis, act, name)
 
 
 def elementwise_mul(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x * y (fluid.layers.elementwise_mul)."""
+    """Compute x * y (fluid.layers.elementwise_mul)."""
     return _elementwise("elementwise_mul", x, y, axis, act, name)
 
 
 def elementwise_div(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x / y; integers divide towards 0 (fluid.layers.elementwise_div)."""
+    """Compute x / y; integers divide toward 0 (fluid.layers.elementwise_div)."""
     return _elementwise("elementwise_div", x, y, axis, act, name)
 
 
 def elementwise_max(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """The larger of x and y (fluid.layers.elementwise_max)."""
+    """Compute the maximum of x and y (fluid.layers.elementwise_max)."""
     return _elementwise("elementwise_max", x, y, axis, act, name)
 
 
 def elementwise_min(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """The smaller of x and y (fluid.layers.elementwise_min)."""
+    """Compute the minimum of x and y (fluid.layers.elementwise_min)."""
     return _elementwise("elementwise_min", x, y, axis, act, name)
 
 
 def elementwise_pow(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x to the power y (fluid.layers.elementwise_pow)."""
+    """Raise x to the power y (fluid.layers.elementwise_pow)."""
     return _elementwise("elementwise_pow", x, y, axis, act, name)
 
 
@@ -75,9 +75,9 @@ def elementwise_pow(
 def elementwise_mod(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """The remainder of x / y (fluid.layers.elementwise_mod).
+    """Compute the remainder of x / y (fluid.layers.elementwise_mod).
 
-    As 1.8 computes it: with the sign of x for integers, with the sign of y for other numbers.
+    As in 1.8, it has the sign of x for integers, and the sign of y for other numbers.
     """
     if arguments.variable(x, "x", "elementwise_mod").dtype not in ("int32", "int64"):
         return _elementwise("elementwise_mod", x, y, axis, act, name)
@@ -91,7 +91,7 @@ def elementwise_mod(
 def elementwise_floordiv(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
-    """x / y for integers, towards 0 as 1.8 computes it (fluid.layers.elementwise_floordiv).
+    """Divide integers, toward 0 as in 1.8 (fluid.layers.elementwise_floordiv).
 
     Raises TypeError for other dtypes.
     """
@@ -111,14 +111,14 @@ def _compare(type: str, x: Any, y: Any, cond: Variable | None, name: str | None)
 def equal(
     x: Variable, y: Variable, cond: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x == y as bool, written to `cond` when it is given (fluid.layers.equal)."""
+    """Compute x == y as bool, written to `cond` if set (fluid.layers.equal)."""
     return _compare("equal", x, y, cond, name)
 
 
 def not_equal(
     x: Variable, y: Variable, cond: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x != y as bool, written to `cond` when it is given (fluid.layers.not_equal)."""
+    """Compute x != y as bool, written to `cond` if set (fluid.layers.not_equal)."""
     return _compare("not_equal", x, y, cond, name)
 
 
@@ -129,7 +129,7 @@ def less_than(
     cond: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """x < y as bool, written to `cond` when it is given (fluid.layers.less_than).
+    """Compute x < y as bool, written to `cond` if set (fluid.layers.less_than).
 
     `force_cpu` has no effect: XLA decides where operators run.
     """
@@ -139,21 +139,21 @@ def less_than(
 def less_equal(
     x: Variable, y: Variable, cond: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x <= y as bool, written to `cond` when it is given (fluid.layers.less_equal)."""
+    """Compute x <= y as bool, written to `cond` if set (fluid.layers.less_equal)."""
     return _compare("less_equal", x, y, cond, name)
 
 
 def greater_than(
     x: Variable, y: Variable, cond: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x > y as bool, written to `cond` when it is given (fluid.layers.greater_than)."""
+    """Compute x > y as bool, written to `cond` if set (fluid.layers.greater_than)."""
     return _compare("greater_than", x, y, cond, name)
 
 
 def greater_equal(
     x: Variable, y: Variable, cond: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x >= y as bool, written to `cond` when it is given (fluid.layers.greater_equal)."""
+    """Compute x >= y as bool, written to `cond` if set (fluid.layers.greater_equal)."""
     return _compare("greater_equal", x, y, cond, name)
 
 
@@ -165,26 +165,26 @@ def _logical(type: str, x: Any, y: Any, out: Variable | None, name: str | None) 
 def logical_and(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """Both are true (fluid.layers.logical_and)."""
+    """Compute the logical and (fluid.layers.logical_and)."""
     return _logical("logical_and", x, y, out, name)
 
 
 def logical_or(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """One or both are true (fluid.layers.logical_or)."""
+    """Compute the logical or (fluid.layers.logical_or)."""
     return _logical("logical_or", x, y, out, name)
 
 
 def logical_xor(
     x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """One is true, not both (fluid.layers.logical_xor)."""
+    """Compute the logical xor (fluid.layers.logical_xor)."""
     return _logical("logical_xor", x, y, out, name)
 
 
 def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """x is false (fluid.layers.logical_not)."""
+    """Compute the logical not (fluid.layers.logical_not)."""
     inputs = {"X": arguments.variable(x, "x", "logical_not")}
     return emit_into(out, "logical_not", inputs, name=name, stop_gradient=True)
 
@@ -201,7 +201,7 @@ def addcmul(
     out: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """input + value * tensor1 * tensor2 (fluid.layers.addcmul)."""
+    """Compute input + value * tensor1 * tensor2 (fluid.layers.addcmul)."""
     product = elementwise_mul(tensor1, tensor2)
     weighted = scale(product, arguments.number(value, "value", "addcmul"))
     inputs = {"X": arguments.variable(input, "input", "addcmul"), "Y": weighted}
@@ -215,7 +215,7 @@ def mul(
     y_num_col_dims: int = 1,
     name: str | None = None,
 ) -> Variable:
-    """The product of x and y as matrices, cut after so many dimensions (fluid.layers.mul)."""
+    """Multiply x and y as matrices, flattened at a dimension of each (fluid.layers.mul)."""
     inputs = {"X": arguments.variable(x, "x", "mul"), "Y": arguments.variable(y, "y", "mul")}
     attrs = {
         "x_num_col_dims": arguments.integer(x_num_col_dims, "x_num_col_dims", "mul"),
@@ -232,7 +232,7 @@ def matmul(
     alpha: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """alpha times the product of (batches of) matrices (fluid.layers.matmul).
+    """Multiply matrices, or batches of them, and scale by alpha (fluid.layers.matmul).
 
     Two vectors give one element, of shape [1].
     """
@@ -246,5 +246,5 @@ def matmul(
 
 
 def multiplex(inputs: Any, index: Variable) -> Variable:
-    """Row i of the tensor that index[i] names (fluid.layers.multiplex)."""
+    """Select row i of the tensor number index[i] (fluid.layers.multiplex)."""
     return _multiplex(inputs, index)

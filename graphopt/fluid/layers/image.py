@@ -37,11 +37,12 @@ def image_resize(
     align_mode: int = 1,
     data_format: str = "NCHW",
 ) -> Variable:
-    """Images in another size, given or as a multiple (fluid.layers.image_resize).
+    """Resize images to a size, or by a factor (fluid.layers.image_resize).
 
-    `resample` is BILINEAR, TRILINEAR, BICUBIC, LINEAR or NEAREST. By default the centres of the
-    corner pixels meet, and otherwise pixels count as points. `out_shape` wins over `scale`, and
-    `actual_shape`, a Variable, over both. Each of them may be a Variable, or a list with some.
+    `resample` is BILINEAR, TRILINEAR, BICUBIC, LINEAR or NEAREST. By default the centers of the
+    corner pixels meet, and otherwise pixels count as points. `out_shape` overrides `scale`, and
+    `actual_shape`, a Variable, overrides both. `out_shape` may be a Variable or a list with
+    Variables, `scale` a Variable.
     """
     function = "image_resize"
     method = _METHODS[arguments.choice(str(resample).upper(), "resample", function, [*_METHODS])]
@@ -98,7 +99,7 @@ def resize_bilinear(
     align_mode: int = 1,
     data_format: str = "NCHW",
 ) -> Variable:
-    """`image_resize` of images between their four neighbours (fluid.layers.resize_bilinear)."""
+    """Resize images between their four neighbors; see `image_resize` (resize_bilinear)."""
     options = ("BILINEAR", actual_shape, align_corners, align_mode, data_format)
     return image_resize(input, out_shape, scale, name, *options)
 
@@ -113,7 +114,7 @@ def resize_trilinear(
     align_mode: int = 1,
     data_format: str = "NCDHW",
 ) -> Variable:
-    """`image_resize` of volumes between their eight neighbours (fluid.layers.resize_trilinear)."""
+    """Resize volumes between their eight neighbors; see `image_resize` (resize_trilinear)."""
     options = ("TRILINEAR", actual_shape, align_corners, align_mode, data_format)
     return image_resize(input, out_shape, scale, name, *options)
 
@@ -127,13 +128,13 @@ def resize_nearest(
     align_corners: bool = True,
     data_format: str = "NCHW",
 ) -> Variable:
-    """`image_resize` by the nearest pixel (fluid.layers.resize_nearest)."""
+    """Resize images by the nearest pixel; see `image_resize` (fluid.layers.resize_nearest)."""
     options = ("NEAREST", actual_shape, align_corners, 1, data_format)
     return image_resize(input, out_shape, scale, name, *options)
 
 
 def image_resize_short(input: Variable, out_short_len: int, resample: str = "BILINEAR") -> Variable:
-    """Images [n, c, h, w] with a shorter side of `out_short_len` (layers.image_resize_short)."""
+    """Resize images [n, c, h, w] to a shorter side of `out_short_len` (image_resize_short)."""
     shape = arguments.variable(input, "input", "image_resize_short").shape
     if len(shape) != 4 or min(shape[2:]) < 1:
         raise ValueError(
@@ -147,33 +148,37 @@ def image_resize_short(input: Variable, out_short_len: int, resample: str = "BIL
 
 @one_layer("grid_sampler")
 def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variable:
-    """x [n, c, h, w] at the places of a grid [n, h, w, 2] in [-1, 1] (fluid.layers.grid_sampler).
+    """Sample x [n, c, h, w] at a grid [n, h, w, 2] in [-1, 1] (fluid.layers.grid_sampler).
 
-    Between four neighbours; zeros outside; -1 and 1 are the centres of the corner pixels.
+    Values are interpolated between four neighbors, with zeros outside; -1 and 1 are the centers of
+    the corner pixels.
     """
     return grid_sample(x, grid, "bilinear", "zeros", True, name)
 
 
 def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Variable:
-    """Sampling positions of the pixels of images `out_shape` [n, c, h, w] under 2x3 matrices."""
+    """Compute the positions of the pixels of images [n, c, h, w] under 2x3 matrices (affine_grid).
+
+    `out_shape` is the shape of the images.
+    """
     return _affine_grid(theta, out_shape, True, name)
 
 
 def pixel_shuffle(x: Variable, upscale_factor: int) -> Variable:
-    """[n, c * r * r, h, w] as [n, c, h * r, w * r] (fluid.layers.pixel_shuffle)."""
+    """Rearrange [n, c * r * r, h, w] to [n, c, h * r, w * r] (fluid.layers.pixel_shuffle)."""
     return _pixel_shuffle(x, upscale_factor)
 
 
 def temporal_shift(
     x: Variable, seg_num: int, shift_ratio: float = 0.25, name: str | None = None
 ) -> Variable:
-    """Parts of the channels moved one step back and forth in time (fluid.layers.temporal_shift)."""
+    """Shift parts of the channels one step back and forth in time (layers.temporal_shift)."""
     return _temporal_shift(x, seg_num, shift_ratio, name)
 
 
 @one_layer("shuffle_channel")
 def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variable:
-    """The channels of `group` groups of [n, c, h, w] interleaved (fluid.layers.shuffle_channel)."""
+    """Interleave the channels of `group` groups of [n, c, h, w] (layers.shuffle_channel)."""
     groups = arguments.integer(group, "group", "shuffle_channel")
     _, channels, height, width = _image(x, "shuffle_channel")
     if groups < 1 or channels % groups:
@@ -183,7 +188,7 @@ def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variabl
 
 
 def _image(x: Any, function: str) -> tuple[int, int, int, int]:
-    """The dimensions of an image batch, known but for the first."""
+    """Check for a batch of images with known dimensions but the first, and return them."""
     shape = arguments.variable(x, "x", function).shape
     if len(shape) != 4 or min(shape[1:]) < 1:
         raise ValueError(f"{function}(): expected [n, c, h, w] of known size, found {list(shape)}")
@@ -192,9 +197,9 @@ def _image(x: Any, function: str) -> tuple[int, int, int, int]:
 
 @one_layer("space_to_depth")
 def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Variable:
-    """Blocks of pixels of [n, c, h, w] as channels: [n, c * b * b, h / b, w / b].
+    """Move blocks of pixels of [n, c, h, w] to channels: [n, c * b * b, h / b, w / b].
 
-    The order of the result is that of Paddle's operator. Paddle page: fluid.layers.space_to_depth.
+    The result has the order of Paddle's operator. Paddle page: fluid.layers.space_to_depth.
     """
     b = arguments.integer(blocksize, "blocksize", "space_to_depth")
     _, channels, height, width = _image(x, "space_to_depth")
@@ -218,7 +223,7 @@ def affine_channel(
     name: str | None = None,
     act: str | None = None,
 ) -> Variable:
-    """x * scale + bias with one scale and bias [c] per channel (layers.affine_channel)."""
+    """Compute x * scale + bias with one scale and bias [c] per channel (affine_channel)."""
     arguments.choice(data_layout, "data_layout", "affine_channel", ("NCHW", "NHWC"))
     rank = len(arguments.variable(x, "x", "affine_channel").shape)
     axis = 1 if data_layout == "NCHW" and rank > 1 else rank - 1
@@ -238,7 +243,7 @@ def lrn(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """x / (k + alpha * the sum of squares over n neighbouring channels)^beta (fluid.layers.lrn)."""
+    """Divide x by (k + alpha * the sum of squares over n neighboring channels)^beta (lrn)."""
     arguments.choice(data_format, "data_format", "lrn", ("NCHW", "NHWC"))
     size = arguments.integer(n, "n", "lrn")
     if len(arguments.variable(input, "input", "lrn").shape) != 4:
@@ -251,7 +256,7 @@ def lrn(
 
 
 def fsp_matrix(x: Variable, y: Variable) -> Variable:
-    """The products of the channels of two images, over their pixels: [n, cx, cy] (fsp_matrix)."""
+    """Average the channel products of two images over pixels: [n, cx, cy] (layers.fsp_matrix)."""
     (_, _, h, w), (_, _, *size) = _image(x, "fsp_matrix"), _image(y, "fsp_matrix")
     if size != [h, w]:
         raise ValueError(f"fsp_matrix(): x is {h} by {w} pixels, y {size[0]} by {size[1]}")
@@ -261,7 +266,7 @@ def fsp_matrix(x: Variable, y: Variable) -> Variable:
 def add_position_encoding(
     input: Variable, alpha: float, beta: float, name: str | None = None
 ) -> Variable:
-    """alpha * input [n, t, d] + beta * sines and cosines of the position in t.
+    """Compute alpha * input [n, t, d] + beta * sines and cosines of the position in t.
 
     Sequences [rows, d] (lod_level 1) have the positions of their own rows. The wavelengths go from
     2 pi to 10000 * 2 pi over half of d; the sines come first.

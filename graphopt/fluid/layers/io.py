@@ -22,9 +22,9 @@ def data(
 ) -> Variable:
     """Declare a variable that is fed at each run (fluid.layers.data).
 
-    Unless `append_batch_size` is False or `shape` has an unknown dimension (-1 or None), a batch
-    dimension comes before the others. A feed may have another shape, where the operators can
-    compute with it. `type` has no effect: every variable is a dense tensor.
+    A batch dimension is prepended, unless `append_batch_size` is False or `shape` has an unknown
+    dimension (-1 or None). A feed may have another shape, where the operators can compute with it.
+    `type` has no effect: every variable is a dense tensor.
     """
     sizes = arguments.shape(shape, "data")
     whole = not arguments.flag(append_batch_size, "append_batch_size", "data")
@@ -44,7 +44,7 @@ def py_reader(
     name: str | None = None,
     use_double_buffer: bool = True,
 ) -> PyReader:
-    """A loader of variables with these shapes and dtypes, which `read_file` returns.
+    """Create a loader of variables with these shapes and dtypes, which `read_file` returns.
 
     Batches may have other shapes, where the operators can compute with them. Paddle page:
     fluid.layers.py_reader.
@@ -66,16 +66,16 @@ def create_py_reader_by_data(
     name: str | None = None,
     use_double_buffer: bool = True,
 ) -> PyReader:
-    """A loader of these variables (Paddle page: fluid.layers.create_py_reader_by_data)."""
+    """Create a loader of these variables (fluid.layers.create_py_reader_by_data)."""
     return PyReader(feed_list, capacity, use_double_buffer, iterable=False)
 
 
 def read_file(reader: PyReader) -> Variable | list[Variable]:
-    """The variables of a loader; one alone is not in a list (fluid.layers.read_file)."""
+    """Return the variables of a loader; one alone without a list (fluid.layers.read_file)."""
     variables = list(reader._variables)
     return variables[0] if len(variables) == 1 else variables
 
 
 def double_buffer(reader: Any, place: Any = None, name: str | None = None) -> Any:
-    """The reader itself, which reads ahead already (fluid.layers.double_buffer)."""
+    """Return the reader, which already reads ahead (fluid.layers.double_buffer)."""
     return reader

@@ -29,9 +29,9 @@ _COUNTER = "@LR_DECAY_COUNTER@"
 def autoincreased_step_counter(
     counter_name: str | None = None, begin: int = 1, step: int = 1
 ) -> Variable:
-    """A counter, int64 [1], that is `begin` in the first run and grows by `step` with each.
+    """Create a counter, int64 [1], that is `begin` in the first run and grows by `step` with each.
 
-    Counters of one name are one. Paddle page: fluid.layers.autoincreased_step_counter.
+    Counters of the same name are one counter. Paddle page: fluid.layers.autoincreased_step_counter.
     """
     name = counter_name or "@STEP_COUNTER@"
     program, startup = default_main_program(), default_startup_program()
@@ -63,7 +63,7 @@ def _mark_schedule(function: Callable[..., Variable]) -> Callable[..., Variable]
 
 
 def _decay_step_counter(begin: int = 0) -> Variable:
-    """The number of runs so far, float32 [1], `begin` in the first one."""
+    """Count the runs so far, float32 [1], from `begin` in the first one."""
     return cast(autoincreased_step_counter(_COUNTER, begin), "float32")
 
 
@@ -73,9 +73,9 @@ def _numbers(function: str, **given: Any) -> list[float]:
 
 @_mark_schedule
 def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> Variable:
-    """learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5) (layers.noam_decay).
+    """Compute learning_rate * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
-    Steps count from 1.
+    Steps count from 1. Paddle page: fluid.layers.noam_decay.
     """
     width, warmup, rate = _numbers(
         "noam_decay", d_model=d_model, warmup_steps=warmup_steps, learning_rate=learning_rate
@@ -96,7 +96,7 @@ def _periods(decay_steps: Any, staircase: bool, function: str) -> Variable:
 def exponential_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
-    """learning_rate * decay_rate^(step / decay_steps) (fluid.layers.exponential_decay).
+    """Compute learning_rate * decay_rate^(step / decay_steps) (fluid.layers.exponential_decay).
 
     `staircase` rounds the exponent down.
     """
@@ -109,7 +109,7 @@ def exponential_decay(
 def natural_exp_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
-    """learning_rate * exp(-decay_rate * step / decay_steps) (fluid.layers.natural_exp_decay)."""
+    """Compute learning_rate * exp(-decay_rate * step / decay_steps) (natural_exp_decay)."""
     rate, speed = _numbers("natural_exp_decay", learning_rate=learning_rate, decay_rate=decay_rate)
     periods = _periods(decay_steps, staircase, "natural_exp_decay")
     return scale(exp(scale(periods, -speed)), rate)
@@ -119,7 +119,7 @@ def natural_exp_decay(
 def inverse_time_decay(
     learning_rate: float, decay_steps: int, decay_rate: float, staircase: bool = False
 ) -> Variable:
-    """learning_rate / (1 + decay_rate * step / decay_steps) (fluid.layers.inverse_time_decay)."""
+    """Compute learning_rate / (1 + decay_rate * step / decay_steps) (inverse_time_decay)."""
     rate, speed = _numbers("inverse_time_decay", learning_rate=learning_rate, decay_rate=decay_rate)
     slowed = scale(_periods(decay_steps, staircase, "inverse_time_decay"), speed, 1.0)
     return divide(full_like(slowed, rate), slowed)
@@ -133,10 +133,10 @@ def polynomial_decay(
     power: float = 1.0,
     cycle: bool = False,
 ) -> Variable:
-    """From learning_rate to end_learning_rate by (1 - step / decay_steps)^power.
+    """Decay from learning_rate to end_learning_rate by (1 - step / decay_steps)^power.
 
-    Afterwards it stays there; with `cycle` it starts again over twice, three times, … the steps.
-    Paddle page: fluid.layers.polynomial_decay.
+    Afterwards the rate stays there; with `cycle` it starts again over twice, three times, … the
+    steps. Paddle page: fluid.layers.polynomial_decay.
     """
     rate, last, exponent, period = _numbers(
         "polynomial_decay",
@@ -156,9 +156,10 @@ def polynomial_decay(
 
 @_mark_schedule
 def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Variable:
-    """values[i] for the steps below boundaries[i], and the last value after all of them.
+    """Select values[i] for the steps below boundaries[i], and the last value after all of them.
 
-    Raises ValueError unless there is one value more. Paddle page: fluid.layers.piecewise_decay.
+    Raises ValueError unless there is one more value than boundaries. Paddle page:
+    fluid.layers.piecewise_decay.
     """
     if len(values) - len(boundaries) != 1:
         raise ValueError("piecewise_decay(): 'values' should have one item more than 'boundaries'")
@@ -173,7 +174,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
 
 @_mark_schedule
 def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Variable:
-    """learning_rate * (cos(pi * epoch / epochs) + 1) / 2 (fluid.layers.cosine_decay)."""
+    """Compute learning_rate * (cos(pi * epoch / epochs) + 1) / 2 (fluid.layers.cosine_decay)."""
     rate, steps, last = _numbers(
         "cosine_decay", learning_rate=learning_rate, step_each_epoch=step_each_epoch, epochs=epochs
     )
@@ -185,9 +186,9 @@ def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Var
 def linear_lr_warmup(
     learning_rate: Any, warmup_steps: int, start_lr: float, end_lr: float
 ) -> Variable:
-    """From start_lr to end_lr over the first steps, then `learning_rate`, a number or a Variable.
+    """Warm up from start_lr to end_lr over the first steps, then use `learning_rate`.
 
-    Paddle page: fluid.layers.linear_lr_warmup.
+    `learning_rate` is a number or a Variable. Paddle page: fluid.layers.linear_lr_warmup.
     """
     first, last, steps = _numbers(
         "linear_lr_warmup", start_lr=start_lr, end_lr=end_lr, warmup_steps=warmup_steps
@@ -202,7 +203,7 @@ def linear_lr_warmup(
 
 
 def _keep_rate(rate: Variable, name: str) -> Variable:
-    """The rate in a persistable variable of this name, where scripts look it up."""
+    """Copy the rate to a persistable variable of this name, where scripts look it up."""
     made = create_global_var([1], 0.0, "float32", persistable=True, name=name)
     return assign(rate, made)
 

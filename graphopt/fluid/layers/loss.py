@@ -1,4 +1,4 @@
-"""Losses with one column per row, and [1] where they are reduced (paddle.fluid.layers.loss)."""
+"""Losses with one column per row, and of shape [1] after a reduction (paddle.fluid.layers.loss)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from graphopt.tensor.search import where
 def cross_entropy(
     input: Variable, label: Variable, soft_label: bool = False, ignore_index: int = -100
 ) -> Variable:
-    """The cross entropy of probabilities [..., c] (no softmax) with labels (layers.cross_entropy).
+    """Compute the cross entropy of probabilities [..., c] (no softmax) with labels (cross_entropy).
 
-    Labels are integers [..., 1] or [...], and the result has their shape; or distributions with
-    `soft_label`, and the result is [..., 1].
+    Labels are integers [..., 1] or [...], and the result has their shape. With `soft_label` they
+    are distributions, and the result is [..., 1].
     """
     inputs = {
         "X": arguments.variable(input, "input", "cross_entropy"),
@@ -62,7 +62,7 @@ def sigmoid_cross_entropy_with_logits(
     name: str | None = None,
     normalize: bool = False,
 ) -> Variable:
-    """The cross entropy of sigmoid(x) with labels from 0 to 1, 0 where ignored.
+    """Compute the cross entropy of sigmoid(x) with labels from 0 to 1, and 0 where ignored.
 
     `normalize` divides by the number of labels that count.
     Paddle page: fluid.layers.sigmoid_cross_entropy_with_logits.
@@ -80,7 +80,7 @@ def sigmoid_cross_entropy_with_logits(
 
 
 def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
-    """Half the squared error, linear from an error of delta on (fluid.layers.huber_loss)."""
+    """Compute half the squared error, linear beyond an error of delta (layers.huber_loss)."""
     inputs = {
         "X": arguments.variable(input, "input", "huber_loss"),
         "Y": arguments.variable(label, "label", "huber_loss"),
@@ -98,7 +98,7 @@ def smooth_l1(
     outside_weight: Variable | None = None,
     sigma: float | None = None,
 ) -> Variable:
-    """For each row, the sum of |d| - 0.5 / sigma², or d² * sigma² / 2 where that is smaller.
+    """Sum over each row |d| - 0.5 / sigma², or d² * sigma² / 2 where |d| < 1 / sigma².
 
     d is (x - y) * inside_weight; outside_weight multiplies each term. The result is [n, 1].
     Paddle page: fluid.layers.smooth_l1.
@@ -118,7 +118,10 @@ def smooth_l1(
 def kldiv_loss(
     x: Variable, target: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
-    """target * (log(target) - x), reduced to [1] unless `reduction` is none (layers.kldiv_loss)."""
+    """Compute target * (log(target) - x) (fluid.layers.kldiv_loss).
+
+    It is reduced to [1], unless `reduction` is none.
+    """
     options = ("none", "batchmean", "mean", "sum")
     inputs = {
         "X": arguments.variable(x, "x", "kldiv_loss"),
@@ -129,16 +132,16 @@ def kldiv_loss(
 
 
 def mse_loss(input: Variable, label: Variable) -> Variable:
-    """The mean squared error, of shape [1] (fluid.layers.mse_loss)."""
+    """Compute the mean squared error, of shape [1] (fluid.layers.mse_loss)."""
     return reduce_mean(square_error_cost(input, label))
 
 
 @one_layer("bpr_loss")
 def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
-    """Bayesian personalised ranking: how far other scores stay below the label's.
+    """Compute the Bayesian personalized ranking loss of the label's score against other scores.
 
-    The mean over the other classes of -log(sigmoid(x[label] - x[other])); input is [n, c], label
-    [n, 1], the result [n, 1]. Paddle page: fluid.layers.bpr_loss.
+    The loss is the mean over the other classes of -log(sigmoid(x[label] - x[other])); input is
+    [n, c], label [n, 1], the result [n, 1]. Paddle page: fluid.layers.bpr_loss.
     """
     classes = arguments.variable(input, "input", "bpr_loss").shape[-1]
     chosen = cast(one_hot(label, classes), input.dtype)
@@ -151,7 +154,7 @@ def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Varia
 def rank_loss(
     label: Variable, left: Variable, right: Variable, name: str | None = None
 ) -> Variable:
-    """The cross entropy of sigmoid(left - right) with the label, element by element.
+    """Compute the cross entropy of sigmoid(left - right) with the label, elementwise.
 
     The three have as many elements, [n] or [n, 1]; so has the result, in the shape of the label.
     Paddle page: fluid.layers.rank_loss.
@@ -168,7 +171,7 @@ def rank_loss(
 def margin_rank_loss(
     label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
 ) -> Variable:
-    """max(0, margin - label * (left - right)) (fluid.layers.margin_rank_loss)."""
+    """Compute max(0, margin - label * (left - right)) (fluid.layers.margin_rank_loss)."""
     for what, value in (("label", label), ("left", left), ("right", right)):
         if not isinstance(value, Variable):
             raise ValueError(f"margin_rank_loss(): '{what}' should be a Variable")
@@ -182,10 +185,10 @@ def teacher_student_sigmoid_loss(
     soft_max_up_bound: float = 15.0,
     soft_max_lower_bound: float = -15.0,
 ) -> Variable:
-    """The cross entropy with a click and, where there is one, with a teacher's score.
+    """Compute the cross entropy with a click and, if there is one, with a teacher's score.
 
-    A label is -2 (no click) or -1 (click) without a teacher, else the teacher's score, plus 1 for
-    a click. No gradient flows where the input is outside the bounds.
+    A label is -2 (no click) or -1 (click) without a teacher, else the teacher's score, plus 1 for a
+    click. No gradient flows where the input is outside the bounds.
     Paddle page: fluid.layers.teacher_student_sigmoid_loss.
     """
     function = "teacher_student_sigmoid_loss"
@@ -214,13 +217,13 @@ def _teacher_student(x: Variable, label: Variable) -> Variable:
 def npair_loss(
     anchor: Variable, positive: Variable, labels: Variable, l2_reg: float = 0.002
 ) -> Variable:
-    """The cross entropy of anchor-positive products, of shape [1] (fluid.layers.npair_loss)."""
+    """Compute the cross entropy of anchor-positive products, of shape [1] (layers.npair_loss)."""
     return vector(_npair_loss(anchor, positive, labels, l2_reg))
 
 
 @one_layer("reduce_mean")
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variable:
-    """1 - 2 * overlap / size of [n, ..., c] and classes [n, ..., 1], [1] (layers.dice_loss)."""
+    """Compute 1 - 2 * overlap / size of [n, ..., c] and classes [n, ..., 1], [1] (dice_loss)."""
     hot = cast(
         one_hot(label, arguments.variable(input, "input", "dice_loss").shape[-1]), input.dtype
     )
@@ -237,9 +240,10 @@ def label_smooth(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> Variable:
-    """1 - epsilon of the label and epsilon of a distribution (fluid.layers.label_smooth).
+    """Mix 1 - epsilon of the label with epsilon of a distribution (fluid.layers.label_smooth).
 
-    Without `prior_dist` it is uniform over the last axis. No gradient flows to the label.
+    Without `prior_dist` the distribution is uniform over the last axis. No gradient flows to the
+    label.
     """
     arguments.variable(label, "label", "label_smooth").stop_gradient = True
     return _label_smooth(label, prior_dist, epsilon, name)
@@ -247,7 +251,7 @@ def label_smooth(
 
 @one_layer("cos_sim")
 def cos_sim(X: Variable, Y: Variable) -> Variable:
-    """The cosine of the angle between rows, [n, 1]; Y may have one row (fluid.layers.cos_sim)."""
+    """Compute the cosine of the angle between rows, [n, 1]; Y may have one row (cos_sim)."""
     arguments.variable(X, "X", "cos_sim")
     arguments.variable(Y, "Y", "cos_sim")
     own, other = (sqrt(reduce_sum(square(v), 1, keep_dim=True)) for v in (X, Y))
@@ -263,10 +267,10 @@ def center_loss(
     param_attr: Any,
     update_center: bool = True,
 ) -> Variable:
-    """Half the squared distance of each row from the centre of its class, [n, 1].
+    """Compute half the squared distance of each row from the center of its class, [n, 1].
 
-    The centres [num_classes, d] are a parameter that no gradient reaches; with `update_center` each
-    run moves them towards the rows by alpha * (sum of differences) / (1 + their number).
+    The centers [num_classes, d] are a parameter that no gradient reaches; with `update_center` each
+    run moves them toward the rows by alpha * (sum of differences) / (1 + their number).
     Paddle page: fluid.layers.center_loss.
     """
     helper = LayerHelper("center_loss")
@@ -290,7 +294,7 @@ def center_loss(
 
 
 def _rate(helper: LayerHelper, alpha: float) -> Variable:
-    """The variable of Paddle's name that each run sets to `alpha`."""
+    """Create the variable of Paddle's name, if missing, and let each run set it to `alpha`."""
     block = helper.main_program.current_block()
     kept = block.find_var("centerloss_alpha")
     if kept is None:
@@ -309,10 +313,10 @@ def warpctc(
     input_length: Variable | None = None,
     label_length: Variable | None = None,
 ) -> Variable:
-    """The CTC loss [sequences, 1] of logits, through which a softmax is taken (layers.warpctc).
+    """Compute the CTC loss [sequences, 1] of logits, after a softmax (fluid.layers.warpctc).
 
     Logits [rows, classes] and labels [tokens, 1] are sequences (lod_level 1); or both lengths are
-    given, and they are [time, batch, classes] and [batch, length]. `norm_by_times` divides the
+    set, and they are [time, batch, classes] and [batch, length]. `norm_by_times` divides the
     gradient by the input lengths. Raises UnsupportedError for rows without lengths.
     """
     if input_length is not None or label_length is not None:
@@ -324,6 +328,6 @@ def warpctc(
 
 
 def _pad_sequences(x: Variable, argument: str) -> tuple[Variable, Variable]:
-    """Sequences side by side, and their lengths."""
+    """Pad sequences to equal lengths; also return their own lengths."""
     arguments.variable(x, argument, "warpctc")
     return sequence_pad(x, fill_constant([1], x.dtype, 0))

@@ -35,10 +35,10 @@ def lstm(
     default_initializer: Any = None,
     seed: int = -1,
 ) -> tuple[Variable, Variable, Variable]:
-    """Layers of long short-term memory over [t, n, d], forwards or also backwards.
+    """Run layers of long short-term memory over [t, n, d], forward or in both directions.
 
     The states are [layers * directions, n, hidden]. Returns the outputs [t, n, directions * hidden]
-    and the last hidden states and cells. One parameter has, as in cuDNN, the matrices of each layer
+    and the final hidden states and cells. As in cuDNN, one parameter has the matrices of each layer
     and direction, then their biases; gates are in the order input, forget, candidate, output.
     `max_len` has no effect. Paddle page: fluid.layers.lstm.
     """
@@ -73,7 +73,7 @@ def lstm(
 
 
 def _weights(flat: Variable, widths: list[int], size: int, ways: int) -> Iterator[Weights]:
-    """The matrices over the input and the state and the bias of each layer and direction."""
+    """Slice the matrices over input and state, and the bias, of each layer and direction."""
     position, bias = 0, sum(ways * 4 * size * (width + size) for width in widths)
     for width in widths:
         for _ in range(ways):
@@ -89,7 +89,7 @@ def _weights(flat: Variable, widths: list[int], size: int, ways: int) -> Iterato
 
 
 def _walk(x: Variable, hidden: Variable, cell: Variable, weights: Weights) -> list[Variable]:
-    """The hidden states and the cells [t, n, hidden] of one layer in one direction."""
+    """Compute the hidden states and cells [t, n, hidden] of one layer in one direction."""
     rows, states, bias = weights
     projected = add(matmul(x, rows, transpose_y=True), bias)
     walk = StaticRNN()

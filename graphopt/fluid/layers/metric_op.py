@@ -19,9 +19,10 @@ def auc(
     topk: int = 1,
     slide_steps: int = 1,
 ) -> tuple[Variable, Variable, list[Variable]]:
-    """The area under the curve of all batches so far, that of the last ones, and their statistics.
+    """Compute the area under the curve of all batches so far and of the last ones.
 
-    As `paddle.static.auc`, with areas of shape [1]. Paddle page: fluid.layers.auc.
+    Also returns their statistics. Works as `paddle.static.auc`, with areas of shape [1]. Paddle
+    page: fluid.layers.auc.
     """
     stats = auc_statistics(num_thresholds, slide_steps)
 
@@ -42,7 +43,7 @@ def accuracy(
     correct: Variable | None = None,
     total: Variable | None = None,
 ) -> Variable:
-    """Share of rows with the label among the k largest scores: float32 [1] (layers.accuracy).
+    """Compute the share of rows with the label among the k largest scores, float32 [1] (accuracy).
 
     `correct` and `total` receive the counts, of shape [1].
     """
@@ -65,7 +66,7 @@ def accuracy(
 def mean_iou(
     input: Variable, label: Variable, num_classes: int
 ) -> tuple[Variable, Variable, Variable]:
-    """Mean intersection-over-union over classes.
+    """Compute the mean intersection over union over classes.
 
     `input` and `label` hold classes, integers of one shape. Returns the mean, float32 [1], over the
     classes present, and the numbers of wrong and right elements of each class, int32 [classes].

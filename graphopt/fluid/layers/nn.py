@@ -1,4 +1,4 @@
 """The module in which 1.8 has most layers (paddle.fluid.layers.nn).
 
-Here they are in files by subject; `graphopt.fluid.layers` lets this module have them all.
+Here they are in files by subject; `graphopt.fluid.layers` adds them all to this module.
 """

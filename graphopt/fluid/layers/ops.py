@@ -25,31 +25,31 @@ from graphopt.tensor.math import scale as _scale
 
 
 def relu(x: Variable, name: str | None = None) -> Variable:
-    """max(0, x) (fluid.layers.relu)."""
+    """Compute max(0, x) (fluid.layers.relu)."""
     return unary("relu", x, name)
 
 
 def softmax(
     input: Variable, use_cudnn: bool = False, name: str | None = None, axis: int = -1
 ) -> Variable:
-    """Exponentials along an axis that add up to 1 (fluid.layers.softmax)."""
+    """Compute the softmax along an axis (fluid.layers.softmax)."""
     return unary("softmax", input, name, axis=arguments.integer(axis, "axis", "softmax"))
 
 
 def log_softmax(
     input: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """log(softmax(input)) along `axis`, the last one unless given (fluid.layers.log_softmax)."""
+    """Compute log(softmax(input)) along `axis`, by default the last (fluid.layers.log_softmax)."""
     return _log_softmax(input, -1 if axis is None else axis, dtype, name)
 
 
 def logsigmoid(x: Variable, name: str | None = None) -> Variable:
-    """log(sigmoid(x)) (fluid.layers.logsigmoid)."""
+    """Compute log(sigmoid(x)) (fluid.layers.logsigmoid)."""
     return unary("logsigmoid", x, name)
 
 
 def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variable:
-    """x * tanh(softplus(x)) (fluid.layers.mish).
+    """Compute x * tanh(softplus(x)) (fluid.layers.mish).
 
     Softplus is x above the threshold, and exp(x) below its negative. Raises AssertionError for a
     threshold that is not above 0.
@@ -61,19 +61,19 @@ def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variabl
 
 
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
-    """x - tanh(x) (fluid.layers.tanh_shrink)."""
+    """Compute x - tanh(x) (fluid.layers.tanh_shrink)."""
     return unary("tanh_shrink", x, name)
 
 
 def softsign(x: Variable, name: str | None = None) -> Variable:
-    """x / (1 + |x|) (fluid.layers.softsign)."""
+    """Compute x / (1 + |x|) (fluid.layers.softsign)."""
     return unary("softsign", x, name)
 
 
 def softplus(
     x: Variable, name: str | None = None, *, beta: float = 1.0, threshold: float = 20.0
 ) -> Variable:
-    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold (fluid.layers.softplus)."""
+    """Compute log(1 + exp(beta * x)) / beta; x where beta * x > threshold (softplus)."""
     given = {
         "beta": arguments.number(beta, "beta", "softplus"),
         "threshold": arguments.number(threshold, "threshold", "softplus"),
@@ -84,24 +84,24 @@ def softplus(
 
 
 def softshrink(x: Variable, alpha: float | None = None) -> Variable:
-    """x moved towards 0 by alpha (0.5), and 0 within (fluid.layers.softshrink)."""
+    """Move x toward 0 by alpha (0.5), and to 0 within alpha (fluid.layers.softshrink)."""
     attrs: dict[str, Any] = {"lambda": given_or(alpha, 0.5, "alpha", "softshrink")}
     return unary("softshrink", x, None, **attrs)
 
 
 def hard_shrink(x: Variable, threshold: float | None = None) -> Variable:
-    """x where |x| is above the threshold (0.5), else 0 (fluid.layers.hard_shrink)."""
+    """Keep x where |x| is above the threshold (0.5), else 0 (fluid.layers.hard_shrink)."""
     return unary("hard_shrink", x, threshold=given_or(threshold, 0.5, "threshold", "hard_shrink"))
 
 
 def thresholded_relu(x: Variable, threshold: float | None = None) -> Variable:
-    """x where it is above the threshold (1), else 0 (fluid.layers.thresholded_relu)."""
+    """Keep x where it is above the threshold (1), else 0 (fluid.layers.thresholded_relu)."""
     limit = given_or(threshold, 1.0, "threshold", "thresholded_relu")
     return unary("thresholded_relu", x, threshold=limit)
 
 
 def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
-    """x kept in [0, threshold] (fluid.layers.relu6)."""
+    """Clamp x to [0, threshold] (fluid.layers.relu6)."""
     limit = arguments.number(threshold, "threshold", "relu6")
     if limit == 6.0:
         return unary("relu6", x, name, threshold=limit)
@@ -111,26 +111,26 @@ def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Varia
 def brelu(
     x: Variable, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None
 ) -> Variable:
-    """x kept in [t_min, t_max] (fluid.layers.brelu)."""
+    """Clamp x to [t_min, t_max] (fluid.layers.brelu)."""
     low = arguments.number(t_min, "t_min", "brelu")
     return unary("brelu", x, name, t_min=low, t_max=arguments.number(t_max, "t_max", "brelu"))
 
 
 def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> Variable:
-    """log(1 + exp(x)) of x kept in ± threshold (fluid.layers.soft_relu)."""
+    """Compute log(1 + exp(x)) with x clamped to ± threshold (fluid.layers.soft_relu)."""
     limit = arguments.number(threshold, "threshold", "soft_relu")
     return unary("soft_relu", x, name, threshold=limit)
 
 
 def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """x above 0, alpha * (exp(x) - 1) below (fluid.layers.elu)."""
+    """Keep x above 0, and compute alpha * (exp(x) - 1) below (fluid.layers.elu)."""
     return unary("elu", x, name, alpha=arguments.number(alpha, "alpha", "elu"))
 
 
 def selu(
     x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None
 ) -> Variable:
-    """scale * elu(x, alpha), self-normalising by default (fluid.layers.selu)."""
+    """Compute scale * elu(x, alpha), self-normalizing by default (fluid.layers.selu)."""
     attrs = {
         "scale": given_or(scale, 1.0507009873554805, "scale", "selu"),
         "alpha": given_or(alpha, 1.6732632423543772, "alpha", "selu"),
@@ -139,19 +139,19 @@ def selu(
 
 
 def leaky_relu(x: Variable, alpha: float = 0.02, name: str | None = None) -> Variable:
-    """x above 0, alpha * x below (fluid.layers.leaky_relu)."""
+    """Keep x above 0, and compute alpha * x below (fluid.layers.leaky_relu)."""
     return unary("leaky_relu", x, name, alpha=arguments.number(alpha, "alpha", "leaky_relu"))
 
 
 def gelu(x: Variable, approximate: bool = False) -> Variable:
-    """x times the normal distribution function, or its tanh form (fluid.layers.gelu)."""
+    """Multiply x by the normal distribution function, or by its tanh form (fluid.layers.gelu)."""
     return unary("gelu", x, approximate=arguments.flag(approximate, "approximate", "gelu"))
 
 
 def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
-    """x * sigmoid(x) (fluid.layers.swish).
+    """Compute x * sigmoid(x) (fluid.layers.swish).
 
-    1.8 does not use `beta`, whatever its page says, and neither does this.
+    As in 1.8, `beta` has no effect, although Paddle's page says otherwise.
     """
     arguments.number(beta, "beta", "swish")
     return unary("swish", x, name, beta=1.0)
@@ -160,7 +160,7 @@ def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
 def hard_sigmoid(
     x: Variable, slope: float = 0.2, offset: float = 0.5, name: str | None = None
 ) -> Variable:
-    """slope * x + offset kept in [0, 1] (fluid.layers.hard_sigmoid)."""
+    """Compute slope * x + offset, clamped to [0, 1] (fluid.layers.hard_sigmoid)."""
     attrs = {
         "slope": arguments.number(slope, "slope", "hard_sigmoid"),
         "offset": arguments.number(offset, "offset", "hard_sigmoid"),
@@ -175,7 +175,7 @@ def hard_swish(
     offset: float = 3.0,
     name: str | None = None,
 ) -> Variable:
-    """x * (x + offset, kept in [0, threshold]) / scale (fluid.layers.hard_swish)."""
+    """Compute x * (x + offset, clamped to [0, threshold]) / scale (fluid.layers.hard_swish)."""
     given = {"threshold": threshold, "scale": scale, "offset": offset}
     attrs = {k: arguments.number(v, k, "hard_swish") for k, v in given.items()}
     if list(attrs.values()) == [6.0, 6.0, 3.0]:
@@ -185,7 +185,7 @@ def hard_swish(
 
 
 def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> Variable:
-    """The largest of each `groups` consecutive channels (fluid.layers.maxout).
+    """Compute the maximum of each `groups` consecutive channels (fluid.layers.maxout).
 
     The channels are axis 1, or the last of four. Raises ValueError for another axis.
     """
@@ -201,25 +201,25 @@ def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> 
 def stanh(
     x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None
 ) -> Variable:
-    """scale_b * tanh(scale_a * x) (fluid.layers.stanh)."""
+    """Compute scale_b * tanh(scale_a * x) (fluid.layers.stanh)."""
     return _stanh(x, scale_a, scale_b, name)
 
 
 def pow(x: Variable, factor: Any = 1.0, name: str | None = None) -> Variable:
-    """x to the power `factor`, a number or a Variable of one element (fluid.layers.pow)."""
+    """Raise x to the power `factor`, a number or a Variable of one element (fluid.layers.pow)."""
     if isinstance(factor, Variable):
         return binary("elementwise_pow", x, factor, name)
     return unary("pow", x, name, factor=arguments.number(factor, "factor", "pow"))
 
 
 def clip(x: Variable, min: float, max: float, name: str | None = None) -> Variable:
-    """x kept in [min, max] (fluid.layers.clip)."""
+    """Clamp x to [min, max] (fluid.layers.clip)."""
     low, high = (arguments.number(v, n, "clip") for v, n in ((min, "min"), (max, "max")))
     return unary("clip", x, name, min=low, max=high)
 
 
 def clip_by_norm(x: Variable, max_norm: float, name: str | None = None) -> Variable:
-    """x scaled down to a Euclidean norm of max_norm at most (fluid.layers.clip_by_norm)."""
+    """Scale x down to a Euclidean norm of max_norm at most (fluid.layers.clip_by_norm)."""
     limit = arguments.number(max_norm, "max_norm", "clip_by_norm")
     return unary("clip_by_norm", x, name, max_norm=limit)
 
@@ -231,7 +231,7 @@ def clamp(
     output: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """x kept in [min, max], None for no limit (fluid.layers.clamp)."""
+    """Clamp the input to [min, max], None for no limit (fluid.layers.clamp)."""
     out = _clip(input, min, max, name)
     return out if output is None else assign(out, output)
 
@@ -242,7 +242,7 @@ def cumsum(
     exclusive: bool | None = None,
     reverse: bool | None = None,
 ) -> Variable:
-    """Running sums along `axis`, the last unless given (fluid.layers.cumsum).
+    """Compute cumulative sums along `axis`, by default the last (fluid.layers.cumsum).
 
     `exclusive` leaves each element itself out; `reverse` adds from the end.
     """
@@ -259,7 +259,7 @@ def cumsum(
 def l2_normalize(
     x: Variable, axis: int | None, epsilon: float = 1e-12, name: str | None = None
 ) -> Variable:
-    """x divided by its Euclidean length along `axis` (fluid.layers.l2_normalize)."""
+    """Divide x by its Euclidean norm along `axis` (fluid.layers.l2_normalize)."""
     rank = len(arguments.variable(x, "x", "l2_normalize").shape)
     chosen = 1 if axis is None else arguments.integer(axis, "axis", "l2_normalize")
     along = 0 if rank == 1 else chosen

@@ -1,4 +1,4 @@
-"""Layers that make their own parameters (paddle.fluid.layers)."""
+"""Layers that create their own parameters (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fc(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A fully connected layer over one or more inputs (fluid.layers.fc).
+    """Apply a fully connected layer to one or more inputs (fluid.layers.fc).
 
     See `graphopt.static.nn.fc`, which has other names for the last arguments.
     """
@@ -44,11 +44,11 @@ def embedding(
     param_attr: Any = None,
     dtype: Any = "float32",
 ) -> Variable:
-    """Rows of a table of its own, `size` [rows, width], for numbers [..., 1] (layers.embedding).
+    """Look up rows of a new table, `size` [rows, width], for indices [..., 1] (layers.embedding).
 
-    The trailing 1 is replaced by the width; fluid.embedding takes numbers without it. Row
-    `padding_idx` reads as zeros. `is_sparse` is the `sparse` of `nn.functional.embedding`;
-    `is_distributed` has no effect.
+    The width replaces the trailing 1; fluid.embedding takes indices without it. Row `padding_idx`
+    reads as zeros. `is_sparse` is `sparse` in `nn.functional.embedding`; `is_distributed` has no
+    effect.
     """
     arguments.variable(input, "input", "embedding")
     if input.shape[-1:] != (1,):
@@ -105,9 +105,9 @@ def instance_norm(
     bias_attr: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Normalise each channel of each sample, with a scale and a bias (fluid.layers.instance_norm).
+    """Normalize each channel of each sample, with a scale and a bias (fluid.layers.instance_norm).
 
-    They start as 1 and 0, and are there whatever the attributes.
+    The scale starts as 1 and the bias as 0; both exist whatever the attributes.
     """
     shape = arguments.variable(input, "input", "instance_norm").shape
     helper = LayerHelper("instance_norm", name)
@@ -138,7 +138,7 @@ def inplace_abn(
     use_global_stats: bool = False,
     act_alpha: float = 1.0,
 ) -> Variable:
-    """Batch normalisation and an activation: identity, elu, leaky_relu (fluid.layers.inplace_abn).
+    """Apply batch normalization and an activation: identity, elu, leaky_relu (inplace_abn).
 
     `act_alpha` is the activation's. XLA decides whether to compute in place.
     """
@@ -180,11 +180,11 @@ def hsigmoid(
     is_custom: bool = False,
     is_sparse: bool = False,
 ) -> Variable:
-    """A softmax over many classes as yes-or-no decisions in a binary tree: the loss [n, 1].
+    """Compute the loss [n, 1] of a softmax over many classes, as decisions in a binary tree.
 
-    input is [n, d], label int64 [n, 1]. The tree is complete unless `is_custom`, when
-    `path_table` and `path_code` [n, l] name the inner nodes of each row's path and the decisions
-    there (below 0: the path has ended). Gradients are dense. Paddle page: fluid.layers.hsigmoid.
+    input is [n, d], label int64 [n, 1]. The tree is complete unless `is_custom`: then `path_table`
+    and `path_code` [n, l] have the inner nodes of each row's path and the decisions there (below 0:
+    the path has ended). Gradients are dense. Paddle page: fluid.layers.hsigmoid.
     """
     from graphopt.fluid.layers import tree
 

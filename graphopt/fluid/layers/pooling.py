@@ -62,9 +62,9 @@ def pool2d(
     exclusive: bool = True,
     data_format: str = "NCHW",
 ) -> Variable:
-    """The maximum or average of each window of images (fluid.layers.pool2d).
+    """Pool windows of images by the maximum or average (fluid.layers.pool2d).
 
-    The stride is 1 unless given. `global_pooling` takes the whole image, whatever the size, stride
+    The stride is 1 by default. `global_pooling` takes the whole image, whatever the size, stride
     and padding. With `exclusive` padding does not count in averages. `use_cudnn` has no effect.
     """
     sizes, whole = (pool_size, pool_stride, pool_padding), (global_pooling, ceil_mode, exclusive)
@@ -84,7 +84,7 @@ def pool3d(
     exclusive: bool = True,
     data_format: str = "NCDHW",
 ) -> Variable:
-    """The maximum or average of each window of volumes; see `pool2d` (fluid.layers.pool3d)."""
+    """Pool windows of volumes by the maximum or average; see `pool2d` (fluid.layers.pool3d)."""
     sizes, whole = (pool_size, pool_stride, pool_padding), (global_pooling, ceil_mode, exclusive)
     return _pool(input, pool_type, sizes, whole, use_cudnn, name, ("NCDHW", "NDHWC"), data_format)
 
@@ -111,7 +111,7 @@ def adaptive_pool2d(
     require_index: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """As many windows over images as `pool_size` says (fluid.layers.adaptive_pool2d).
+    """Pool images to as many windows as `pool_size` (fluid.layers.adaptive_pool2d).
 
     Raises UnsupportedError for `require_index`.
     """
@@ -125,7 +125,7 @@ def adaptive_pool3d(
     require_index: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """As many windows over volumes as `pool_size` says (fluid.layers.adaptive_pool3d).
+    """Pool volumes to as many windows as `pool_size` (fluid.layers.adaptive_pool3d).
 
     Raises UnsupportedError for `require_index`.
     """

@@ -1,4 +1,4 @@
-"""Inner products, distances and traces, which give one element in one dimension at least.
+"""Inner products, distances and traces, whose results have at least one dimension.
 
 The later forms of these functions (`paddle.dot` and the others) drop that dimension.
 """
@@ -26,7 +26,7 @@ def addmm(
     beta: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """beta * input + alpha * x @ y (fluid.layers.addmm); alpha comes first, unlike later."""
+    """Compute beta * input + alpha * x @ y (layers.addmm); alpha comes first, unlike later."""
     return _addmm(input, x, y, beta, alpha, name)
 
 
@@ -39,19 +39,19 @@ def allclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """True if |input - other| <= atol + rtol * |other| everywhere, bool [1] (layers.allclose)."""
+    """Test whether |input - other| <= atol + rtol * |other| everywhere, bool [1] (allclose)."""
     return vector(_allclose(input, other, rtol, atol, equal_nan, name))
 
 
 @one_layer("dist")
 def dist(x: Variable, y: Variable, p: float = 2) -> Variable:
-    """The p-norm of x - y, whose shapes broadcast, of shape [1] (fluid.layers.dist)."""
+    """Compute the p-norm of x - y, whose shapes broadcast, of shape [1] (fluid.layers.dist)."""
     return vector(_dist(x, y, p))
 
 
 @one_layer("dot")
 def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The inner product of vectors [1], or of each pair of rows [n, 1] (fluid.layers.dot)."""
+    """Compute the dot product of vectors [1], or of each pair of rows [n, 1] (fluid.layers.dot)."""
     return unsqueeze(_dot(x, y, name), [-1])
 
 
@@ -64,9 +64,9 @@ def trace(
     out: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """The sum of a diagonal of the matrices in two axes, [1] for one matrix (fluid.layers.trace).
+    """Sum a diagonal of the matrices in two axes, [1] for one matrix (fluid.layers.trace).
 
-    `out` takes the result, where it is given.
+    The sum is written to `out`, if set.
     """
     made = vector(_trace(input, offset, dim1, dim2, name))
     return made if out is None else assign(made, arguments.variable(out, "out", "trace"))

@@ -1,8 +1,8 @@
-"""Choosing among boxes, and training to find them (paddle.fluid.layers.detection).
+"""Selection of boxes, and training to find them (paddle.fluid.layers.detection).
 
-How many boxes are chosen depends on the data: programs with `multiclass_nms` and its kind run op
-by op (see `graphopt.tensor.data_sized`). Where no box is chosen there are no rows; Paddle 1.8 has a
-row with the number -1 then.
+The number of selected boxes depends on the data: programs with `multiclass_nms` and its kind run op
+by op (see `graphopt.tensor.data_sized`). Without a selected box there are no rows, where Paddle 1.8
+has a row with the number -1.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def multiclass_nms(
     background_label: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """For each class the boxes that no better one covers: rows (class, score, x, y, x, y).
+    """Select for each class the boxes that no better one covers, as rows.
 
-    Boxes [n, m, 4], scores [n, classes, m]. Of the boxes above `score_threshold` the best
-    `nms_top_k` of each class are looked at, and the best `keep_top_k` of an image kept (-1: all).
-    Paddle page: fluid.layers.multiclass_nms.
+    A row is (class, score, x, y, x, y). Boxes are [n, m, 4], scores [n, classes, m]. Of the boxes
+    above `score_threshold` the best `nms_top_k` of each class are considered, and the best
+    `keep_top_k` of an image kept (-1: all). Paddle page: fluid.layers.multiclass_nms.
     """
     attrs = _attrs(
         "multiclass_nms",
@@ -71,9 +71,9 @@ def multiclass_nms2(
     return_index: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As `multiclass_nms`; with `return_index` also which box each row is, int32 [rows, 1].
+    """Select boxes as `multiclass_nms` does (Paddle page: fluid.contrib.multiclass_nms2).
 
-    Paddle page: fluid.contrib.multiclass_nms2.
+    With `return_index`, also return the index of each row's box, int32 [rows, 1].
     """
     function = "multiclass_nms2"
     attrs = _attrs(
@@ -104,10 +104,11 @@ def matrix_nms(
     return_index: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As `multiclass_nms`, but overlap with better boxes lowers scores, at once for all boxes.
+    """Select boxes as `multiclass_nms`, but lower the scores of all overlapping boxes at once.
 
-    Those that end above `post_threshold` are kept. With `return_index` also which box each row is,
-    int32 [rows, 1]. Paddle page: fluid.layers.matrix_nms.
+    A box loses score by its overlap with better boxes, and is kept if it ends above
+    `post_threshold`. With `return_index`, also return the index of each row's box, int32 [rows, 1].
+    Paddle page: fluid.layers.matrix_nms.
     """
     function = "matrix_nms"
     attrs = _attrs(
@@ -130,7 +131,7 @@ _FLAGS = ("normalized", "use_gaussian")
 
 
 def _attrs(function: str, **given: Any) -> dict[str, Any]:
-    """Attributes of an operator that chooses: counts, flags, and thresholds, all checked."""
+    """Check the counts, flags and thresholds of an operator that selects boxes."""
 
     def check(name: str) -> Any:
         if name in _COUNTS:
@@ -154,7 +155,10 @@ def _emit_choice(
     function: str,
     name: str | None,
 ) -> tuple[Variable, Variable]:
-    """The rows, with the number of each image as their lengths, and which boxes they are."""
+    """Emit a selection of boxes; return its rows and their box indices.
+
+    The number of rows of each image is their sequence length.
+    """
     slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
     if type == "multiclass_nms3" and len(inputs["Scores"].shape) == 2:
@@ -181,11 +185,11 @@ def detection_output(
     nms_eta: float = 1.0,
     return_index: bool = False,
 ) -> Any:
-    """Detections of SSD: `multiclass_nms` of decoded boxes.
+    """Decode the boxes of SSD and select detections by `multiclass_nms`.
 
     `loc` [n, m, 4] are offsets from the priors [m, 4], `scores` [n, m, classes] logits. With
-    `return_index` also which box each row is, int32 [rows, 1].
-    Paddle page: fluid.layers.detection_output.
+    `return_index`, also return the index of each row's box, int32 [rows, 1]. Paddle page:
+    fluid.layers.detection_output.
     """
     boxes = box_coder(prior_box, prior_box_var, loc, "decode_center_size")
     marks = transpose(softmax(arguments.variable(scores, "scores", "detection_output")), [0, 2, 1])
@@ -210,12 +214,13 @@ def box_decoder_and_assign(
     box_clip: float,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The boxes [n, 4 classes] that offsets from priors [n, 4] mean, and the best of each row.
+    """Decode boxes [n, 4 classes] from offsets to priors [n, 4], and select the best of each row.
 
-    `target_box` [n, 4 classes] are the offsets for each class, times `prior_box_var` [4]; those of
-    the sizes are at most `box_clip`. The second result [n, 4] is the box of the class with the
-    largest score of `box_score` [n, classes] but for class 0, the background; without another class
-    it is the prior. Corners are pixels. Paddle page: fluid.layers.box_decoder_and_assign.
+    `target_box` [n, 4 classes] are the offsets for each class, to be multiplied by `prior_box_var`
+    [4]; the offsets of sizes are then at most `box_clip`. The second result [n, 4] is the box of
+    the class with the largest score of `box_score` [n, classes], except for class 0, the
+    background; without another class it is the prior. Corners are pixels. Paddle page:
+    fluid.layers.box_decoder_and_assign.
     """
     function = "box_decoder_and_assign"
     arguments.variable(prior_box, "prior_box", function)

@@ -20,7 +20,7 @@ from graphopt.tensor.ranges import arange
 
 
 def _common(type: str, dtype: Any, seed: int) -> dict[str, Any]:
-    """Keyword arguments of every draw. Raises TypeError unless the dtype is floating-point."""
+    """Build the keyword arguments of a draw; raise TypeError unless the dtype is floating-point."""
     given = arguments.integer(seed, "seed", type)
     element = arguments.dtype(dtype, "dtype", type)
     if not element.is_floating:
@@ -39,7 +39,7 @@ def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attr
 
 
 def _runs(shape: Any) -> bool:
-    """True for a shape that is known, all of it or in part, when the program runs."""
+    """True for a shape with a Variable, which is known only when the program runs."""
     return isinstance(shape, Variable) or any(isinstance(size, Variable) for size in shape)
 
 
@@ -51,7 +51,10 @@ def uniform_random(
     seed: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Uniform on [min, max); dimensions may be Variables (fluid.layers.uniform_random)."""
+    """Draw uniform numbers from [min, max) (fluid.layers.uniform_random).
+
+    Dimensions may be Variables.
+    """
     low, high = (
         arguments.number(value, what, "uniform_random")
         for what, value in (("min", min), ("max", max))
@@ -69,7 +72,10 @@ def gaussian_random(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> Variable:
-    """Normal with a mean and a standard deviation; as `uniform_random` (layers.gaussian_random)."""
+    """Draw normal numbers with a mean and a standard deviation (fluid.layers.gaussian_random).
+
+    Dimensions may be Variables.
+    """
     centre = arguments.number(mean, "mean", "gaussian_random")
     spread = arguments.number(std, "std", "gaussian_random")
     if _runs(shape):
@@ -86,7 +92,7 @@ def _draw_like(
     seed: int,
     **attrs: Any,
 ) -> Variable:
-    """As `_draw`; the dimension `axes[1]` is as large as `axes[0]` of the input, when it runs."""
+    """Draw as `_draw`; dimension `axes[1]` has the size of the input's `axes[0]` at run time."""
     sizes = like_batch(input, shape, *axes, f"{type}_batch_size_like")
     if min(sizes, default=1) > 0:
         return _draw(type, sizes, dtype, seed, None, **attrs)
@@ -105,7 +111,7 @@ def uniform_random_batch_size_like(
     max: float = 1.0,
     seed: int = 0,
 ) -> Variable:
-    """As `uniform_random`, with one dimension as large as one of the input.
+    """Draw as `uniform_random`, with one dimension as large as one of the input.
 
     Paddle page: fluid.layers.uniform_random_batch_size_like.
     """
@@ -123,7 +129,7 @@ def gaussian_random_batch_size_like(
     seed: int = 0,
     dtype: Any = "float32",
 ) -> Variable:
-    """As `gaussian_random`, with one dimension as large as one of the input.
+    """Draw as `gaussian_random`, with one dimension as large as one of the input.
 
     Paddle page: fluid.layers.gaussian_random_batch_size_like.
     """
@@ -135,10 +141,10 @@ def gaussian_random_batch_size_like(
 def sampling_id(
     x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "float32"
 ) -> Variable:
-    """For each row of probabilities [n, c], a class drawn from it, int64 [n].
+    """Draw a class from each row of probabilities [n, c], int64 [n].
 
-    The draw is the first class at which the running sum reaches a uniform number from
-    [min, max). `dtype` has no effect. Paddle page: fluid.layers.sampling_id.
+    The draw is the first class at which the cumulative sum exceeds a uniform number from [min,
+    max). `dtype` has no effect. Paddle page: fluid.layers.sampling_id.
     """
     arguments.variable(x, "x", "sampling_id")
     level = uniform_random_batch_size_like(x, [-1, 1], x.dtype, min=min, max=max, seed=seed)
@@ -151,7 +157,7 @@ def sampling_id(
 
 
 def random_crop(x: Variable, shape: Any, seed: Any = None) -> Variable:
-    """A block of `shape` of the last dimensions of x, at a random place (fluid.layers.random_crop).
+    """Crop a block of `shape` from the last dimensions of x, at a random place (random_crop).
 
     The place is drawn once for all instances in the leading dimensions.
     """
@@ -174,7 +180,7 @@ def random_crop(x: Variable, shape: Any, seed: Any = None) -> Variable:
 
 
 def _cut(x: Variable, axis: int, size: int, part: int, seed: int) -> Variable:
-    """`part` consecutive elements of an axis from a random one on."""
+    """Gather `part` consecutive elements of an axis from a random one on."""
     level = uniform_random([1], "float32", 0.0, 1.0, seed)
     start = cast(scale(level, float(size - part + 1)), "int64")
     return gather(x, add(arange(0, part, 1, "int64"), start), axis)

@@ -1,4 +1,4 @@
-"""Sequences in the order of their lengths, and what loops over their steps are written with.
+"""Sequences ordered by length, and operators for loops over their steps.
 
 The longest sequence comes first, so that the sequences which have a step t are the first rows of a
 memory. Paddle page: fluid.layers.control_flow.
@@ -26,10 +26,9 @@ _RANKED = "_ranked_lengths"
 
 
 def lod_rank_table(x: Variable, level: int = 0) -> Variable:
-    """The numbers of the sequences of a level of x, the longest one's first, int64.
+    """Rank the sequences of a level of x by length: their numbers, the longest first, int64.
 
-    Of sequences that are equally long, the first comes first. Paddle page: fluid.layers
-    lod_rank_table.
+    Sequences of equal length keep their order. Paddle page: fluid.layers.lod_rank_table.
     """
     function = "lod_rank_table"
     arguments.variable(x, "x", function)
@@ -48,7 +47,7 @@ def lod_rank_table(x: Variable, level: int = 0) -> Variable:
 
 
 def _lengths_of(table: Variable, argument: str, function: str) -> Variable:
-    """The lengths of the sequences in a rank table."""
+    """Return the lengths of the sequences in a rank table."""
     arguments.variable(table, argument, function)
     lengths = getattr(table, _RANKED, None)
     if lengths is None:
@@ -60,7 +59,7 @@ def _lengths_of(table: Variable, argument: str, function: str) -> Variable:
 
 
 def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
-    """The sequences of x, or its rows, in the order of a rank table.
+    """Reorder the sequences of x, or its rows, by a rank table.
 
     Paddle page: fluid.layers.reorder_lod_tensor_by_rank.
     """
@@ -77,13 +76,13 @@ def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
 
 
 def max_sequence_len(rank_table: Variable) -> Variable:
-    """The length of the longest sequence, int64 of shape [1]."""
+    """Compute the length of the longest sequence, int64 of shape [1]."""
     lengths = _lengths_of(rank_table, "rank_table", "max_sequence_len")
     return constant(reshape(largest(lengths), [1]))
 
 
 def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
-    """The array of the steps of sequences: element t has the rows of those that have a step t."""
+    """Split sequences to an array of steps; element t has a row of each sequence with a step t."""
     function = "lod_tensor_to_array"
     arguments.variable(x, "x", function)
     of_one_level(x, function, "x")
@@ -98,7 +97,7 @@ def lod_tensor_to_array(x: Variable, table: Variable) -> Variable:
 
 
 def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
-    """The sequences in their own order of which an array has the steps."""
+    """Join an array of steps to sequences in their original order."""
     function = "array_to_lod_tensor"
     if not is_array(x):
         raise OperandError(f"{function}(): 'x' must be a tensor array; make one with array_write")
@@ -114,7 +113,7 @@ def array_to_lod_tensor(x: Variable, table: Variable) -> Variable:
 
 
 def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
-    """The first rows, or sequences, of x: as many as there are sequences that have a step i."""
+    """Keep the first rows, or sequences, of x, one for each sequence that has a step i."""
     function = "shrink_memory"
     arguments.variable(x, "x", function)
     lengths = _lengths_of(table, "table", function)
@@ -129,7 +128,7 @@ def shrink_memory(x: Variable, i: Variable, table: Variable) -> Variable:
 
 
 def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[Variable, Variable]:
-    """The rows, or sequences, of the input for which the mask holds, and the others.
+    """Split the rows, or sequences, of the input by a mask: first the true ones, then the others.
 
     The mask is bool of shape [rows, 1], or one for each sequence. `level` must be 0.
     """
@@ -156,9 +155,9 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
 def merge_lod_tensor(
     in_true: Variable, in_false: Variable, x: Variable, mask: Variable, level: int = 0
 ) -> Variable:
-    """The rows, or sequences, of both sides of a split in their own order.
+    """Merge the rows, or sequences, of both sides of a split in their original order.
 
-    `x` is what was split: where it has sequences, so have the sides.
+    `x` is the input of the split: if it has sequences, so have the sides.
     """
     function = "merge_lod_tensor"
     for name, value in (("in_true", in_true), ("in_false", in_false), ("x", x)):
@@ -182,6 +181,6 @@ def _first_level(level: int, function: str) -> None:
 
 
 def _places(mask: Variable, function: str, *, holds: bool) -> Variable:
-    """The numbers of the rows for which the mask holds or not, int64 of shape [count]."""
+    """List the numbers of the rows where the mask holds or does not, int64 of shape [count]."""
     flat = reshape(arguments.variable(mask, "mask", function), [-1])
     return constant(reshape(nonzero(flat if holds else logical_not(flat)), [-1]))

@@ -1,4 +1,4 @@
-"""Reductions, which give one element in one dimension at least (paddle.fluid.layers)."""
+"""Reductions, whose results have at least one dimension (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _reduce(
 def reduce_sum(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The sum over `dim`, all axes unless given, in the dtype of the input (layers.reduce_sum)."""
+    """Sum over `dim`, by default all axes, in the dtype of the input (fluid.layers.reduce_sum)."""
     code = arguments.variable(input, "input", "reduce_sum").dtype.code
     return _reduce("reduce_sum", input, dim, keep_dim, name, in_dtype=code, out_dtype=code)
 
@@ -36,7 +36,7 @@ def reduce_sum(
 def reduce_mean(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The average over `dim`, all axes unless given (fluid.layers.reduce_mean)."""
+    """Compute the mean over `dim`, by default all axes (fluid.layers.reduce_mean)."""
     return _reduce("reduce_mean", input, dim, keep_dim, name)
 
 
@@ -44,7 +44,7 @@ def reduce_mean(
 def reduce_max(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The largest element over `dim`, all axes unless given (fluid.layers.reduce_max)."""
+    """Compute the maximum over `dim`, by default all axes (fluid.layers.reduce_max)."""
     return _reduce("reduce_max", input, dim, keep_dim, name)
 
 
@@ -52,7 +52,7 @@ def reduce_max(
 def reduce_min(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The smallest element over `dim`, all axes unless given (fluid.layers.reduce_min)."""
+    """Compute the minimum over `dim`, by default all axes (fluid.layers.reduce_min)."""
     return _reduce("reduce_min", input, dim, keep_dim, name)
 
 
@@ -60,7 +60,7 @@ def reduce_min(
 def reduce_prod(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """The product over `dim`, all axes unless given (fluid.layers.reduce_prod)."""
+    """Compute the product over `dim`, by default all axes (fluid.layers.reduce_prod)."""
     return _reduce("reduce_prod", input, dim, keep_dim, name)
 
 
@@ -68,7 +68,7 @@ def reduce_prod(
 def reduce_all(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """True if every element over `dim` is true (fluid.layers.reduce_all)."""
+    """Test whether every element over `dim` is true (fluid.layers.reduce_all)."""
     return _reduce("reduce_all", input, dim, keep_dim, name)
 
 
@@ -76,13 +76,13 @@ def reduce_all(
 def reduce_any(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """True if any element over `dim` is true (fluid.layers.reduce_any)."""
+    """Test whether any element over `dim` is true (fluid.layers.reduce_any)."""
     return _reduce("reduce_any", input, dim, keep_dim, name)
 
 
 @one_layer("mean")
 def mean(x: Variable, name: str | None = None) -> Variable:
-    """The average of all elements, of shape [1] (fluid.layers.mean)."""
+    """Compute the mean of all elements, of shape [1] (fluid.layers.mean)."""
     return vector(emit("mean", {"X": arguments.variable(x, "x", "mean")}, name=name))
 
 
@@ -92,15 +92,15 @@ def _test(type: str, x: Any) -> Variable:
 
 
 def isfinite(x: Variable) -> Variable:
-    """True if all elements are finite, bool of shape [1] (fluid.layers.isfinite)."""
+    """Test whether all elements are finite, bool of shape [1] (fluid.layers.isfinite)."""
     return _test("isfinite", x)
 
 
 def has_inf(x: Variable) -> Variable:
-    """True if any element is infinite, bool of shape [1] (fluid.layers.has_inf)."""
+    """Test whether any element is infinite, bool of shape [1] (fluid.layers.has_inf)."""
     return _test("isinf", x)
 
 
 def has_nan(x: Variable) -> Variable:
-    """True if any element is nan, bool of shape [1] (fluid.layers.has_nan)."""
+    """Test whether any element is nan, bool of shape [1] (fluid.layers.has_nan)."""
     return _test("isnan", x)

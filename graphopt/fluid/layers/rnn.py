@@ -26,7 +26,7 @@ Nested = Any
 
 
 def _map(function: Callable[..., Any], first: Nested, *others: Nested) -> Nested:
-    """The function on the leaves of structures of lists, tuples and dicts that are alike."""
+    """Apply a function to the leaves of structures of lists, tuples and dicts that are alike."""
     if isinstance(first, Mapping):
         return {key: _map(function, first[key], *(o[key] for o in others)) for key in first}
     if isinstance(first, (list, tuple)):
@@ -36,20 +36,20 @@ def _map(function: Callable[..., Any], first: Nested, *others: Nested) -> Nested
 
 
 def leaves(nested: Nested) -> list[Any]:
-    """The leaves of a structure of lists, tuples and dicts, in order."""
+    """Collect the leaves of a structure of lists, tuples and dicts, in order."""
     found: list[Any] = []
     _map(found.append, nested)
     return found
 
 
 class RNNCell:
-    """Base of the cells: `call` makes outputs and new states of inputs and states.
+    """Base of the cells: `call` computes outputs and new states from inputs and states.
 
     Paddle page: fluid.layers.RNNCell.
     """
 
     def call(self, inputs: Nested, states: Nested, **kwargs: Any) -> tuple[Nested, Nested]:
-        """The outputs and the new states, in the structure of `states`."""
+        """Compute the outputs and the new states, in the structure of `states`."""
         raise NotImplementedError(f"{type(self).__name__} must have a method 'call'")
 
     def __call__(self, inputs: Nested, states: Nested, **kwargs: Any) -> tuple[Nested, Nested]:
@@ -73,7 +73,7 @@ class RNNCell:
         init_value: float = 0,
         batch_dim_idx: int = 0,
     ) -> Nested:
-        """States filled with one number, for the batch of `batch_ref`."""
+        """Create states filled with one number, for the batch of `batch_ref`."""
         like = leaves(batch_ref)[0]
         element = self.state_dtype if dtype is None else dtype
 
@@ -85,7 +85,7 @@ class RNNCell:
 
 
 def _over_shapes(function: Callable[[Any], Any], shapes: Nested) -> Nested:
-    """As `_map`, where a leaf is a list of numbers."""
+    """Apply a function as `_map` does, where a leaf is a list of numbers."""
     if isinstance(shapes, Mapping):
         return {key: _over_shapes(function, value) for key, value in shapes.items()}
     if all(isinstance(size, int) for size in shapes):
@@ -119,7 +119,7 @@ class _Gated(RNNCell):
         self._made: dict[str, Variable] = {}
 
     def _check(self, **given: Variable) -> None:
-        """TypeError for what is no Variable, and for inputs and states that are no real numbers."""
+        """Raise TypeError for inputs and states that are not Variables of float32 or float64."""
         for name, value in given.items():
             found = arguments.variable(value, name, self._kind)
             if found.has_type and found.dtype not in ("float32", "float64"):
@@ -128,7 +128,7 @@ class _Gated(RNNCell):
                 )
 
     def _through(self, x: Variable, part: str, size: int) -> Variable:
-        """x times the weights of a part, plus its bias."""
+        """Multiply x by the weights of a part, and add its bias."""
         if part not in self._made:
             weight, bias = (part_of(as_weight_attr(attr, self._kind), part) for attr in self._attrs)
             shape = [x.shape[1], size]
@@ -139,7 +139,7 @@ class _Gated(RNNCell):
         return add(matmul(x, self._made[part]), self._made[f"{part} bias"])
 
     def parameters(self) -> dict[str, Variable]:
-        """The weights and biases that a first call has made, by their last names."""
+        """Return the weights and biases that a first call has created, by their last names."""
         return {made.name.rsplit(".", 1)[-1]: made for made in self._made.values()}
 
     def _activate(self, x: Variable, act: Any) -> Variable:
@@ -147,7 +147,7 @@ class _Gated(RNNCell):
 
 
 def part_of(attr: ParamAttr, part: str) -> ParamAttr:
-    """The attribute, with a name of its own for a part."""
+    """Copy the attribute with the part appended to its name; unchanged without a name."""
     if attr.name is None or not part:
         return attr
     return ParamAttr(
@@ -165,7 +165,7 @@ class GRUCell(_Gated):
     """A gated recurrent unit (Paddle page: fluid.layers.GRUCell).
 
     Weights are [input + hidden, 2 * hidden] for the gates and [input + hidden, hidden] for the
-    candidate. Activations are names or functions, sigmoid and tanh unless given.
+    candidate. Activations are names or functions, by default sigmoid and tanh.
     """
 
     def __init__(
@@ -242,10 +242,10 @@ def rnn(
     is_reverse: bool = False,
     **kwargs: Any,
 ) -> tuple[Nested, Nested]:
-    """A cell over sequences [n, t, …] (or [t, n, …] if `time_major`), and its last states.
+    """Run a cell over sequences [n, t, …] (or [t, n, …] if `time_major`).
 
-    States start as zeros unless given, and do not change after `sequence_length` [n].
-    Paddle page: fluid.layers.rnn.
+    Returns the outputs and the final states. States start as zeros by default, and do not change
+    after `sequence_length` [n]. Paddle page: fluid.layers.rnn.
     """
     if initial_states is None:
         at = 1 if time_major else 0
@@ -281,11 +281,11 @@ def rnn(
 
 
 def mask_state(live: Variable, new: Variable, old: Variable) -> Variable:
-    """The new state where the sequence still goes on."""
+    """Select the new state where the sequence still goes on, else the old one."""
     share = reshape(live, [-1, *[1] * (len(new.shape) - 1)])
     return mix(share, old, new, False)
 
 
 def last_item(x: Variable) -> Variable:
-    """The last item along the first axis."""
+    """Slice the last item off the first axis."""
     return squeeze(slice_(x, [0], [-1], [2**31 - 1]), [0])

@@ -30,7 +30,7 @@ def _apply_activation(x: Variable, act: str, what: str) -> Variable:
 
 
 def mix(gate: Variable, old: Variable, new: Variable, origin_mode: bool) -> Variable:
-    """gate * new + (1 - gate) * old, or the other way round in `origin_mode`."""
+    """Compute gate * new + (1 - gate) * old, or the reverse in `origin_mode`."""
     first, second = (old, new) if origin_mode else (new, old)
     return add(second, multiply(gate, subtract(first, second)))
 
@@ -45,11 +45,11 @@ def gru_unit(
     gate_activation: str = "sigmoid",
     origin_mode: bool = False,
 ) -> tuple[Variable, Variable, Variable]:
-    """One step of a gated recurrent unit on projected inputs [n, 3d] (fluid.layers.gru_unit).
+    """Run one step of a gated recurrent unit on projected inputs [n, 3d] (fluid.layers.gru_unit).
 
-    `size` is 3d; the weight [d, 3d] holds the [d, 2d] of both gates, then the [d, d] of the
-    candidate. Returns the new hidden state [n, d], the old one times the reset gate, and the
-    gates and the candidate [n, 3d]; gradients flow through the first alone.
+    `size` is 3d; the weight [d, 3d] holds the matrix [d, 2d] of both gates, then the matrix [d, d]
+    of the candidate. Returns the new hidden state [n, d], the old one times the reset gate, and the
+    gates and the candidate [n, 3d]; gradients flow through the first result alone.
     """
     function = "gru_unit"
     arguments.variable(input, "input", function)
@@ -77,7 +77,7 @@ def _gru(
     acts: tuple[str, str],
     origin_mode: bool,
 ) -> tuple[Variable, Variable, Variable]:
-    """The results of `gru_unit`; `acts` are those of the candidate and of the gates."""
+    """Compute the results of `gru_unit`; `acts` are the activations of candidate and gates."""
     d = weight.shape[0]
     input = input if bias is None else add(input, bias)
     flat = reshape(weight, [-1])
@@ -93,7 +93,7 @@ def _gru(
 
 
 def _constant(x: Variable) -> Variable:
-    """A copy through which, as in 1.8, no gradient flows."""
+    """Copy x without a gradient, as 1.8 does."""
     made = assign(x)
     made.stop_gradient = True
     return made
@@ -108,10 +108,10 @@ def lstm_unit(
     bias_attr: Any = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """One step of a long short-term memory: the new hidden state and cell [n, d].
+    """Run one step of a long short-term memory; return the new hidden state and cell [n, d].
 
-    The input and the old hidden state go through one fully connected layer to the input, forget
-    and output gates and the candidate. Paddle page: fluid.layers.lstm_unit.
+    The input and the old hidden state go through one fully connected layer to the input, forget and
+    output gates and the candidate. Paddle page: fluid.layers.lstm_unit.
     """
     function = "lstm_unit"
     width = arguments.variable(cell_t_prev, "cell_t_prev", function).shape[1]
@@ -126,7 +126,7 @@ def lstm_unit(
 
 
 def _lstm(parts: Sequence[Variable], old: Variable, extra: float) -> tuple[Variable, Variable]:
-    """The step, of the projected inputs of the gates and of the candidate."""
+    """Compute the step from the projected inputs of the gates and of the candidate."""
     enter, leave = sigmoid(parts[0]), sigmoid(parts[2])
     keep = sigmoid(scale(parts[1], 1.0, extra))
     cell = add(multiply(keep, old), multiply(enter, tanh(parts[3])))

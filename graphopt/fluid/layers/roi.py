@@ -1,4 +1,4 @@
-"""Pools over boxes and deformable convolutions (paddle.fluid.layers)."""
+"""Pooling over boxes, and deformable convolutions (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphopt.tensor.math import subtract
 
 
 def _numbers(function: str, input: Any, rois: Any, offsets: Any, counts: Any = None) -> Variable:
-    """The number of boxes of each image."""
+    """Compute the number of boxes of each image."""
     images = arguments.variable(input, "input", function).shape[0]
     arguments.variable(rois, "rois", function)
     if counts is not None:
@@ -75,11 +75,11 @@ def roi_align(
     *,
     rois_num: Variable | None = None,
 ) -> Variable:
-    """Boxes [r, 4] of images [n, c, h, w] as [r, c, pooled_height, pooled_width], by averages.
+    """Pool boxes [r, 4] of images [n, c, h, w] to [r, c, pooled_height, pooled_width] by averages.
 
     Each cell is the average of sampling_ratio² points between pixels; without a `sampling_ratio`
-    there is a point for each pixel that a cell is long, or begins. `rois_lod` [n + 1] says which
-    boxes are whose, as do the counts `rois_num` [n]; both may be left out for one image.
+    there is a point for each pixel of a cell's length, rounded up. `rois_lod` [n + 1] has the
+    bounds of each image's boxes, `rois_num` [n] their counts; one image needs neither.
     Paddle page: fluid.layers.roi_align.
     """
     numbers = _numbers("roi_align", input, rois, rois_lod, rois_num)
@@ -100,7 +100,7 @@ def roi_pool(
     rois_num: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """As `roi_align`, by the maximum of the pixels in each cell (fluid.layers.roi_pool)."""
+    """Pool as `roi_align`, by the maximum of the pixels in each cell (fluid.layers.roi_pool)."""
     numbers = _numbers("roi_pool", input, rois, rois_lod, rois_num)
     return _pool(
         "roi_pool", input, rois, numbers, (pooled_height, pooled_width), spatial_scale, name
@@ -116,9 +116,9 @@ def prroi_pool(
     batch_roi_nums: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """As `roi_align`, by the integral over each cell; `batch_roi_nums` [n] counts the boxes.
+    """Pool as `roi_align`, by the integral over each cell (fluid.layers.prroi_pool).
 
-    Gradients flow to the boxes too. Paddle page: fluid.layers.prroi_pool.
+    `batch_roi_nums` [n] counts the boxes. Gradients flow to the boxes too.
     """
     function = "prroi_pool"
     if batch_roi_nums is None:
@@ -138,10 +138,10 @@ def psroi_pool(
     pooled_width: int,
     name: str | None = None,
 ) -> Variable:
-    """As `roi_align`, by the average of channels that each cell has of its own.
+    """Pool as `roi_align`, by the average of each cell's own channels (fluid.layers.psroi_pool).
 
-    The input has output_channels * pooled_height * pooled_width channels; it is one image.
-    Paddle page: fluid.layers.psroi_pool.
+    The input has output_channels * pooled_height * pooled_width channels. It is one image, unless
+    `rois` has lengths.
     """
     function = "psroi_pool"
     numbers = _numbers(function, input, rois, None)
@@ -169,7 +169,7 @@ def deformable_conv(
     modulated: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """A convolution that reads each tap at an offset, and times a mask if `modulated`.
+    """Convolve, and read each tap at an offset, times a mask if `modulated`.
 
     For d groups of channels and t taps offsets are [n, 2 * d * t, h, w] and masks [n, d * t, h, w].
     `im2col_step` has no effect. Paddle page: fluid.layers.deformable_conv.
@@ -228,12 +228,12 @@ def deformable_roi_pooling(
     position_sensitive: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Boxes [r, 4] of images [n, c, h, w] by averages of cells, each at an offset of its own.
+    """Pool boxes [r, 4] of images [n, c, h, w] by averages of cells, each at its own offset.
 
     `trans` [r, 2 * classes, part_height, part_width] has the offsets in sizes of the box times
     `trans_std`; with `no_trans` there are none. With `position_sensitive` each cell of the grid has
-    channels of its own, and the result c / pooled_height / pooled_width of them. UnsupportedError
-    where the number of boxes of each image is unknown. Paddle page:
+    its own channels, and the result has c / pooled_height / pooled_width channels. Raises
+    UnsupportedError where the number of boxes of each image is unknown. Paddle page:
     fluid.layers.deformable_roi_pooling.
     """
     function = "deformable_roi_pooling"
@@ -272,12 +272,12 @@ def roi_perspective_transform(
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """Quadrangles [r, 8] of images [n, c, h, w] as rectangles [r, c, height, width].
+    """Warp quadrangles [r, 8] of images [n, c, h, w] to rectangles [r, c, height, width].
 
-    The corners are in turn, from the upper left one on. Also returns which pixels of the rectangles
-    are in the quadrangle and the image, int32 [r, 1, height, width], and the matrices [r, 9] from
-    pixels of the rectangle to those of the image. UnsupportedError where the number of quadrangles
-    of each image is unknown. Paddle page: fluid.layers.roi_perspective_transform.
+    The corners are in turn, from the upper left one on. Also returns a mask of the rectangle pixels
+    inside the quadrangle and the image, int32 [r, 1, height, width], and the matrices [r, 9] from
+    rectangle pixels to image pixels. Raises UnsupportedError where the number of quadrangles of
+    each image is unknown. Paddle page: fluid.layers.roi_perspective_transform.
     """
     function = "roi_perspective_transform"
     inputs = {"X": input, "ROIs": rois, "RoisNum": _numbers(function, input, rois, None)}

@@ -1,4 +1,4 @@
-"""Choosing among many: sampled softmax, and the focus of similarities (paddle.fluid.layers)."""
+"""Sampled softmax and similarity focus (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def sampled_softmax_with_cross_entropy(
     customized_probabilities: Variable | None = None,
     seed: int = 0,
 ) -> Variable:
-    """The cross entropy over the label's class and some others, for logits [n, c]: [n, 1].
+    """Compute the cross entropy over the label's class and sampled classes: [n, 1].
 
-    The others are different classes drawn log-uniformly, the same for every row, or those of
-    `customized_samples` [n, 1 + num_samples], whose first column are the labels, with their
-    probabilities. Logarithms of the probabilities are subtracted from the logits; without
-    `remove_accidental_hits` the label's class may be among the others. Raises ValueError unless
-    num_true is 1. Paddle page: fluid.layers.sampled_softmax_with_cross_entropy.
+    The logits are [n, c]. The samples are distinct classes drawn log-uniformly, the same for every
+    row, or come from `customized_samples` [n, 1 + num_samples], whose first column has the labels,
+    with their probabilities. Logarithms of the probabilities are subtracted from the logits;
+    without `remove_accidental_hits` the label's class may be among the samples. Raises ValueError
+    unless num_true is 1. Paddle page: fluid.layers.sampled_softmax_with_cross_entropy.
     """
     function = "sampled_softmax_with_cross_entropy"
     arguments.variable(logits, "logits", function)
@@ -72,10 +72,10 @@ def sampled_softmax_with_cross_entropy(
 def similarity_focus(
     input: Variable, axis: int, indexes: Sequence[int], name: str | None = None
 ) -> Variable:
-    """Ones at the largest elements of slices of [n, a, b, c], and zeros elsewhere.
+    """Mark the largest elements of slices of [n, a, b, c] with ones, all others with zeros.
 
     For each of `indexes` along `axis` (1 to 3), the slice's largest element is marked, then the
-    largest of the other rows and columns, and so on; marks hold for the whole axis. Paddle page:
+    largest of the other rows and columns, and so on; marks hold along the whole axis. Paddle page:
     fluid.layers.similarity_focus.
     """
     shape = arguments.variable(input, "input", "similarity_focus").shape
@@ -101,7 +101,7 @@ def similarity_focus(
 
 
 def _distinct_largest(x: Variable, sizes: list[int]) -> Variable:
-    """Ones at the largest elements of [n, b, c] that share no row or column."""
+    """Mark with ones the largest elements of [n, b, c] that share no row or column."""
     b, c = sizes
     lowest = full_like(x, -np.inf)
     marks = full_like(x, 0.0)

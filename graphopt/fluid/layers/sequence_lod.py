@@ -1,8 +1,8 @@
-"""Functions of sequences of different lengths (paddle.fluid.layers.sequence_lod).
+"""Functions on sequences of different lengths (paddle.fluid.layers.sequence_lod).
 
-A variable of sequences has all their rows one after the other; where their lengths are is known
-to `graphopt.frontend.sequence_notes`. Functions that read lengths name them in the operator that
-they append.
+A variable of sequences has all their rows one after the other; `graphopt.frontend.sequence_notes`
+records the variables with their lengths. Functions that read lengths pass these variables to the
+operator that they append.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ POOLS = ("sum", "average", "sqrt", "max", "last", "first")
 
 
 def constant(x: Variable) -> Variable:
-    """x, through which no gradient flows: numbers that say lengths and places."""
+    """Stop the gradient of x, which holds lengths or positions, and return it."""
     x.stop_gradient = True
     return x
 
 
 def note_lengths(made: Variable, lengths: Variable) -> Variable:
-    """A result with these lengths."""
+    """Record the lengths of a result, and return the result."""
     return note(made, [lengths.name])
 
 
@@ -47,7 +47,7 @@ def _emit_sequences(
     name: str | None = None,
     out: str = "Out",
 ) -> Variable:
-    """The result of an operator on sequences; their lengths are among the inputs."""
+    """Emit an operator on sequences; their lengths are among its inputs."""
     return LayerHelper(type, name).emit(type, inputs, attrs, out=out)
 
 
@@ -59,11 +59,11 @@ def _inputs(x: Variable, function: str, argument: str = "input") -> dict[str, Va
 def sequence_pool(
     input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0
 ) -> Variable:
-    """One row for each sequence: [sequences, ...] (fluid.layers.sequence_pool).
+    """Pool each sequence to one row: [sequences, ...] (fluid.layers.sequence_pool).
 
-    Of sequences of sequences one for each inner one, which are sequences then.
-    `pool_type` is sum, average, sqrt (the sum over the root of the length), max, last or first;
-    an empty sequence gives `pad_value`. `is_test` has no effect.
+    Sequences of sequences give one row for each inner sequence, and the rows are sequences then.
+    `pool_type` is sum, average, sqrt (the sum over the root of the length), max, last or first; an
+    empty sequence gives `pad_value`. `is_test` has no effect.
     """
     kind = str(pool_type).lower()
     arguments.choice(kind, "pool_type", "sequence_pool", POOLS)
@@ -75,23 +75,23 @@ def sequence_pool(
 
 
 def sequence_first_step(input: Variable) -> Variable:
-    """The first row of each sequence (fluid.layers.sequence_first_step)."""
+    """Take the first row of each sequence (fluid.layers.sequence_first_step)."""
     return sequence_pool(input, "first")
 
 
 def sequence_last_step(input: Variable) -> Variable:
-    """The last row of each sequence (fluid.layers.sequence_last_step)."""
+    """Take the last row of each sequence (fluid.layers.sequence_last_step)."""
     return sequence_pool(input, "last")
 
 
 def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
-    """The softmax over each sequence of numbers [n, 1] (fluid.layers.sequence_softmax)."""
+    """Compute the softmax over each sequence of numbers [n, 1] (layers.sequence_softmax)."""
     inputs = _inputs(input, "sequence_softmax")
     return note(_emit_sequences("sequence_softmax", inputs, None, name), levels_of(input))
 
 
 def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
-    """Each sequence backwards (fluid.layers.sequence_reverse)."""
+    """Reverse each sequence (fluid.layers.sequence_reverse)."""
     inputs = _inputs(x, "sequence_reverse", "x")
     return note(_emit_sequences("sequence_reverse", inputs, None, name, "Y"), levels_of(x))
 
@@ -108,10 +108,10 @@ def sequence_conv(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A filter over each row [d] and those around it in its sequence (fluid.layers.sequence_conv).
+    """Filter each row [d] with the rows around it in its sequence (fluid.layers.sequence_conv).
 
-    The `filter_size` rows start `padding_start` rows from its own, by default half of them before
-    it; outside the sequence they are 0. The weight is [filter_size * d, num_filters].
+    The window of `filter_size` rows starts `padding_start` rows from the row, by default half the
+    window before it; rows outside the sequence are 0. The weight is [filter_size * d, num_filters].
     `filter_stride` must be 1, and `padding` has no effect, as in Paddle.
     """
     function = "sequence_conv"
@@ -135,7 +135,7 @@ def sequence_conv(
 
 
 def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
-    """Sequence i of every input one after the other (fluid.layers.sequence_concat)."""
+    """Concatenate sequence i of every input (fluid.layers.sequence_concat)."""
     given = arguments.variables(input, "input", "sequence_concat")
     if not given:
         raise ValueError("sequence_concat(): 'input' must have at least one Variable")
@@ -150,7 +150,7 @@ def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Varia
 def sequence_expand(
     x: Variable, y: Variable, ref_level: int = -1, name: str | None = None
 ) -> Variable:
-    """Row i of x, or sequence i, as often as sequence i of y has items (layers.sequence_expand).
+    """Repeat row i of x, or sequence i, as often as sequence i of y has items (sequence_expand).
 
     `ref_level` is the level of y that counts; -1 is the last. x has one level at most.
     """
@@ -175,7 +175,7 @@ def sequence_expand(
 
 
 def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Row i of x for each row of sequence i of y (fluid.layers.sequence_expand_as)."""
+    """Repeat row i of x for each row of sequence i of y (fluid.layers.sequence_expand_as)."""
     function = "sequence_expand_as"
     arguments.variable(x, "x", function)
     lengths = of_one_level(arguments.variable(y, "y", function), function, "y")
@@ -187,10 +187,10 @@ def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Var
 def sequence_pad(
     x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The sequences side by side [sequences, length, ...], and their lengths (layers.sequence_pad).
+    """Pad sequences to [sequences, length, ...]; also return their lengths (layers.sequence_pad).
 
-    `pad_value` is one number or a row. Without `maxlen` the length is the longest one's. Raises
-    ValueError at a run when a sequence is longer than `maxlen`.
+    `pad_value` is one number or a row. Without `maxlen` the longest sequence decides the length.
+    Raises ValueError in a run with a sequence longer than `maxlen`.
     """
     function = "sequence_pad"
     inputs = _inputs(x, function, "x")
@@ -203,7 +203,7 @@ def sequence_pad(
 
 
 def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
-    """The first length[i] rows of each x[i], as sequences (fluid.layers.sequence_unpad)."""
+    """Take the first length[i] rows of each x[i], as sequences (fluid.layers.sequence_unpad)."""
     inputs = {"X": arguments.variable(x, "x", "sequence_unpad")}
     inputs["Length"] = constant(arguments.variable(length, "length", "sequence_unpad"))
     made = note(_emit_sequences("sequence_unpad", inputs, None, name), ())
@@ -212,9 +212,9 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
 
 @one_layer("sequence_reshape")
 def sequence_reshape(input: Variable, new_dim: int) -> Variable:
-    """The numbers of each sequence in rows of `new_dim` (fluid.layers.sequence_reshape).
+    """Reshape each sequence to rows of `new_dim` numbers (fluid.layers.sequence_reshape).
 
-    Raises ValueError at a run when a sequence does not make whole rows.
+    Raises ValueError in a run with a sequence that does not fill whole rows.
     """
     function = "sequence_reshape"
     lengths = of_one_level(arguments.variable(input, "input", function), function, "input")
@@ -232,7 +232,7 @@ def sequence_reshape(input: Variable, new_dim: int) -> Variable:
 def sequence_scatter(
     input: Variable, index: Variable, updates: Variable, name: str | None = None
 ) -> Variable:
-    """Row i with the updates of sequence i added where its index says (layers.sequence_scatter)."""
+    """Add the updates of sequence i to row i, at its indices (layers.sequence_scatter)."""
     function = "sequence_scatter"
     inputs = {"X": arguments.variable(input, "input", function)}
     inputs["Ids"] = arguments.variable(index, "index", function)
@@ -244,7 +244,7 @@ def sequence_scatter(
 def sequence_enumerate(
     input: Variable, win_size: int, pad_value: int = 0, name: str | None = None
 ) -> Variable:
-    """Each number and those after it: [n, win_size] (fluid.layers.sequence_enumerate).
+    """List each number with its successors: [n, win_size] (fluid.layers.sequence_enumerate).
 
     After the end of a sequence there is `pad_value`.
     """
@@ -260,9 +260,9 @@ def sequence_enumerate(
 def sequence_slice(
     input: Variable, offset: Variable, length: Variable, name: str | None = None
 ) -> Variable:
-    """length[i] rows of sequence i from offset[i] on (fluid.layers.sequence_slice).
+    """Slice length[i] rows of sequence i from offset[i] on (fluid.layers.sequence_slice).
 
-    Raises ValueError at a run when a sequence does not have these rows.
+    Raises ValueError in a run with a sequence that does not have these rows.
     """
     function = "sequence_slice"
     inputs = _inputs(input, function)
@@ -272,7 +272,7 @@ def sequence_slice(
 
 
 def _flat(lengths: Variable) -> Variable:
-    """Numbers [n] or [n, 1] as lengths [n] of int64."""
+    """Convert numbers [n] or [n, 1] to lengths [n] of int64."""
     flat = reshape(lengths, [-1]) if len(lengths.shape) != 1 else assign(lengths)
     return constant(flat if flat.dtype == "int64" else cast(flat, "int64"))
 
@@ -281,7 +281,7 @@ def _flat(lengths: Variable) -> Variable:
 def lod_reset(
     x: Variable, y: Variable | None = None, target_lod: Sequence[int] | None = None
 ) -> Variable:
-    """x with the lengths of y, or with sequences that start at `target_lod`.
+    """Copy x with the lengths of y, or with sequences that start at `target_lod`.
 
     `target_lod`, or a y without lengths, has the first row of each sequence and the end of the
     last. Paddle page: fluid.layers.lod_reset.
@@ -296,7 +296,7 @@ def lod_reset(
 
 
 def _levels_in(y: Variable) -> Levels:
-    """The lengths of y, or those between the offsets that it holds."""
+    """Return the lengths of y, or the lengths between the offsets that it holds."""
     levels = levels_of(y)
     if levels:
         return levels
@@ -307,10 +307,10 @@ def _levels_in(y: Variable) -> Levels:
 
 @one_layer("lod_append")
 def lod_append(x: Variable, level: Any) -> Variable:
-    """x with one more level of lengths, inside those that it has (fluid.layers.lod_append).
+    """Copy x with one more level of lengths, inside its own levels (fluid.layers.lod_append).
 
-    `level` has where each sequence starts and the last ends, as `lod_reset`; or is a Variable, of
-    which the lengths are taken.
+    `level` has the start of each sequence and the end of the last, as `lod_reset`; or it is a
+    Variable, whose lengths are used.
     """
     function = "lod_append"
     arguments.variable(x, "x", function)
@@ -334,10 +334,11 @@ def im2sequence(
     out_stride: Any = 1,
     name: str | None = None,
 ) -> Variable:
-    """The windows of images [n, c, h, w] as rows, a sequence for each image: [n * windows, c * k].
+    """Extract the windows of images [n, c, h, w] as rows, a sequence for each image.
 
-    `padding` is one number, two (height, width) or four (top, left, bottom, right). Raises
-    UnsupportedError for `input_image_size`. Paddle page: fluid.layers.im2sequence.
+    The rows are [n * windows, c * k]. `padding` is one number, two (height, width) or four (top,
+    left, bottom, right). Raises UnsupportedError for `input_image_size`. Paddle page:
+    fluid.layers.im2sequence.
     """
     if input_image_size is not None:
         raise UnsupportedError("im2sequence(): images of different sizes are not supported")

@@ -14,7 +14,7 @@ from graphopt.ir.program.kinds import SLOT
 
 
 def _rows(input: Variable, width: int, function: str) -> dict[str, Variable]:
-    """The rows that a layer takes, of a width that is a multiple of its size, and their lengths."""
+    """Check the input rows of a layer for their width; return them and their lengths by slot."""
     shape = arguments.variable(input, "input", function).shape
     if len(shape) != 2 or shape[1] not in (width, -1):
         raise ValueError(
@@ -25,7 +25,7 @@ def _rows(input: Variable, width: int, function: str) -> dict[str, Variable]:
 
 
 def _states(function: str, **given: tuple[Variable | None, int]) -> dict[str, Variable]:
-    """The first states that are given, each [sequences, size]."""
+    """Check the initial states, each [sequences, size]; return by slot those that are set."""
     found: dict[str, Variable] = {}
     for slot, (state, size) in given.items():
         name = f"{slot[0].lower()}_0"
@@ -67,12 +67,12 @@ def dynamic_lstm(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """A long short-term memory over sequences: hidden states and cells (layers.dynamic_lstm).
+    """Run a long short-term memory over sequences (fluid.layers.dynamic_lstm).
 
-    The input is [rows, 4d], projected by a fc before it, `size` is 4d. The weight is [d, 4d], the
-    bias [1, 4d], or [1, 7d] with the weights of the peepholes. The states before the first step
-    are 0, or h_0 and c_0 [sequences, d]. As in Paddle, no gradient flows through the cells that are
-    returned.
+    Returns the hidden states and the cells. The input is [rows, 4d], projected by a fc before it,
+    `size` is 4d. The weight is [d, 4d], the bias [1, 4d], or [1, 7d] with the weights of the
+    peepholes. The initial states are 0, or h_0 and c_0 [sequences, d]. As in Paddle, no gradient
+    flows through the returned cells.
     """
     function = "dynamic_lstm"
     width = arguments.integer(size, "size", function) // 4 * 4
@@ -115,12 +115,12 @@ def dynamic_lstmp(
     cell_clip: float | None = None,
     proj_clip: float | None = None,
 ) -> tuple[Variable, Variable]:
-    """As `dynamic_lstm` with hidden states projected to `proj_size` (layers.dynamic_lstmp).
+    """Run `dynamic_lstm` with hidden states projected to `proj_size` (layers.dynamic_lstmp).
 
     Returns the projected states [rows, p] and the cells [rows, d]. The weights are [p, 4d] and
-    [d, p]; h_0 is [sequences, p]. Cells and projections are cut to within the clips. As in Paddle
-    1.8, a `proj_activation` other than identity stands for the `cell_activation`, and no gradient
-    flows through the cells that are returned.
+    [d, p]; h_0 is [sequences, p]. Cells and projections are clipped to `cell_clip` and `proj_clip`.
+    As in Paddle 1.8, a `proj_activation` other than identity stands for the `cell_activation`, and
+    no gradient flows through the returned cells.
     """
     function = "dynamic_lstmp"
     width = arguments.integer(size, "size", function) // 4 * 4
@@ -164,11 +164,11 @@ def dynamic_gru(
     h_0: Variable | None = None,
     origin_mode: bool = False,
 ) -> Variable:
-    """A gated recurrent unit over sequences: hidden states [rows, d] (fluid.layers.dynamic_gru).
+    """Run a gated recurrent unit over sequences: hidden states [rows, d] (layers.dynamic_gru).
 
     The input is [rows, 3d], projected by a fc before it, `size` is d. The weight [d, 3d] holds the
-    [d, 2d] of both gates, then the [d, d] of the candidate; `origin_mode` swaps what the update
-    gate keeps and takes. The state before the first step is 0, or h_0 [sequences, d].
+    matrix [d, 2d] of both gates, then the matrix [d, d] of the candidate; `origin_mode` swaps the
+    states that the update gate keeps and takes. The initial state is 0, or h_0 [sequences, d].
     """
     function = "dynamic_gru"
     d = arguments.integer(size, "size", function)

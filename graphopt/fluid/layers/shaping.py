@@ -1,4 +1,4 @@
-"""Shapes, parts and orders of tensors as 1.8 has them (paddle.fluid.layers)."""
+"""Reshaping, slicing and ordering with the arguments of 1.8 (paddle.fluid.layers)."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def reshape(
     inplace: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The elements in another shape: 0 copies a dimension, one -1 is the rest (layers.reshape).
+    """Reshape x; 0 copies a dimension, one -1 takes the rest (fluid.layers.reshape).
 
-    Where there is an `actual_shape`, an integer Variable, a run takes it in place of `shape`.
-    `inplace` has no effect.
+    A run uses `actual_shape`, an integer Variable, in place of `shape` if it is set. `inplace` has
+    no effect.
     """
     if actual_shape is None:
         return activate(_reshape(x, shape, name), act)
@@ -45,17 +45,17 @@ def reshape(
 
 
 def squeeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
-    """Without these axes of size 1, or all of them for [] (fluid.layers.squeeze)."""
+    """Remove these axes of size 1, or all of them for [] (fluid.layers.squeeze)."""
     return _squeeze(input, axes, name)
 
 
 def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
-    """With axes of size 1 at these positions of the result (fluid.layers.unsqueeze)."""
+    """Insert axes of size 1 at these positions of the result (fluid.layers.unsqueeze)."""
     return _unsqueeze(input, axes, name)
 
 
 def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
-    """A matrix: the dimensions before `axis` by those from it on (fluid.layers.flatten)."""
+    """Flatten the dimensions before `axis` and from it on to a matrix (fluid.layers.flatten)."""
     arguments.variable(x, "x", "flatten")
     at = arguments.integer(axis, "axis", "flatten")
     if not 0 <= at <= len(x.shape):
@@ -66,21 +66,21 @@ def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
 def split(
     input: Variable, num_or_sections: Any, dim: int = -1, name: str | None = None
 ) -> list[Variable]:
-    """Equal parts, or parts of these sizes, along an axis (fluid.layers.split)."""
+    """Split the input along an axis into equal parts, or parts of these sizes (layers.split)."""
     return _split(input, num_or_sections, dim, name)
 
 
 def stack(x: Any, axis: int = 0, name: str | None = None) -> Variable:
-    """Tensors of one shape joined along a new axis (fluid.layers.stack)."""
+    """Stack tensors of one shape along a new axis (fluid.layers.stack)."""
     return _stack([x] if isinstance(x, Variable) else x, axis, name)
 
 
 def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
-    """Every axis of x, repeated as often as `expand_times` has it (fluid.layers.expand).
+    """Repeat every axis of x as often as `expand_times` has it (fluid.layers.expand).
 
     `expand_times` has an integer above 0 for each axis, or is an integer Variable of them; an item
-    of a list may be a Variable of one element. The dtype is that of x. Raises TypeError for other
-    kinds, ValueError for 0 and below. Since Paddle 2.0 it is `paddle.tile`.
+    of a list may be a Variable of one element. The result has the dtype of x. Raises TypeError for
+    other kinds, ValueError for 0 and below. Since Paddle 2.0 it is `paddle.tile`.
     """
     arguments.variable(x, "x", "expand")
     if x.has_type and x.dtype == "bool" and x.stop_gradient:
@@ -93,14 +93,14 @@ def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
 
 
 def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
-    """x repeated along every axis up to the shape of the target (fluid.layers.expand_as)."""
+    """Repeat x along every axis up to the shape of the target (fluid.layers.expand_as)."""
     inputs = {"X": arguments.variable(x, "x", "expand_as")}
     inputs["target_tensor"] = arguments.variable(target_tensor, "target_tensor", "expand_as")
     return emit("expand_as", inputs, name=name)
 
 
 def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
-    """Rows of the input by number, an index of shape [n] or [n, 1] (fluid.layers.gather).
+    """Gather rows of the input by an index of shape [n] or [n, 1] (fluid.layers.gather).
 
     The gradients of a row named twice add up whatever `overwrite` says.
     """
@@ -117,7 +117,7 @@ def scatter(
     name: str | None = None,
     overwrite: bool = True,
 ) -> Variable:
-    """The input with rows replaced, or with rows added to zeros (fluid.layers.scatter)."""
+    """Replace rows of the input; without `overwrite`, by the sums of their updates (scatter)."""
     if len(arguments.variable(index, "index", "scatter").shape) == 2:
         index = _reshape(index, [-1])
     return _scatter(input, index, updates, overwrite, name)
@@ -126,12 +126,12 @@ def scatter(
 def scatter_nd_add(
     ref: Variable, index: Variable, updates: Variable, name: str | None = None
 ) -> Variable:
-    """The sum of `ref` and of updates at indices (fluid.layers.scatter_nd_add)."""
+    """Add updates to `ref` at indices (fluid.layers.scatter_nd_add)."""
     return _scatter_nd_add(ref, index, updates, name)
 
 
 def pad(x: Variable, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
-    """So many elements before and after each axis (fluid.layers.pad)."""
+    """Pad each axis by numbers of elements before and after it (fluid.layers.pad)."""
     arguments.variable(x, "x", "pad")
     attrs = {
         "paddings": arguments.integers(paddings, "paddings", "pad"),
@@ -148,7 +148,7 @@ def pad2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Rows above and below and columns left and right of images (fluid.layers.pad2d).
+    """Pad images by rows above and below and columns left and right (fluid.layers.pad2d).
 
     `mode` is constant, reflect or edge.
     """
@@ -169,7 +169,7 @@ def pad2d(
 def pad_constant_like(
     x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None
 ) -> Variable:
-    """y padded after each axis up to the shape of x (fluid.layers.pad_constant_like)."""
+    """Pad y after each axis up to the shape of x (fluid.layers.pad_constant_like)."""
     wanted = arguments.variable(x, "x", "pad_constant_like").shape
     have = arguments.variable(y, "y", "pad_constant_like").shape
     fits = len(wanted) == len(have)
@@ -188,7 +188,7 @@ def _pairs(x: Variable, y: Variable) -> list[tuple[int, int]]:
 
 @one_layer("crop")
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
-    """The block of x of this shape, or that of another Variable, at `offsets` (layers.crop)."""
+    """Crop x to this shape, or the shape of another Variable, at `offsets` (layers.crop)."""
     sizes = list(shape.shape) if isinstance(shape, Variable) else shape
     return _crop(x, sizes, offsets, name)
 
@@ -196,12 +196,12 @@ def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None =
 def crop_tensor(
     x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None
 ) -> Variable:
-    """The block of x of this shape at `offsets`; -1 goes to the end (fluid.layers.crop_tensor)."""
+    """Crop x to this shape at `offsets`; -1 goes to the end (fluid.layers.crop_tensor)."""
     return _crop(x, shape, offsets, name)
 
 
 def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Variable]:
-    """The k largest elements of the last axis, and where they are (fluid.layers.topk)."""
+    """Find the k largest elements of the last axis, and their indices (fluid.layers.topk)."""
     arguments.variable(input, "input", "topk")
     helper = LayerHelper("top_k", name)
     attrs = {"k": arguments.integer(k, "k", "topk")}
@@ -211,7 +211,7 @@ def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Va
 
 
 def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
-    """Ones at the numbers of an input [..., 1], which becomes [..., depth] (layers.one_hot)."""
+    """Encode indices [..., 1] as one-hot vectors [..., depth] (fluid.layers.one_hot)."""
     inputs = {"X": arguments.variable(input, "input", "one_hot")}
     attrs = {
         "depth": arguments.integer(depth, "depth", "one_hot"),
@@ -223,7 +223,7 @@ def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Va
 def sequence_mask(
     x: Variable, maxlen: Any = None, dtype: Any = "int64", name: str | None = None
 ) -> Variable:
-    """Ones for the first x[i] of `maxlen` places, as a new last axis (fluid.layers.sequence_mask).
+    """Set the first x[i] of `maxlen` places of a new last axis to ones (layers.sequence_mask).
 
     `maxlen` is a number or a Variable; without it, or below 0, there are as many places as the
     largest length, and the program runs op by op.
@@ -233,14 +233,14 @@ def sequence_mask(
 
 
 def where(condition: Variable) -> Variable:
-    """The indices of the true elements, int64 [count, rank] (fluid.layers.where)."""
+    """Find the indices of the true elements, int64 [count, rank] (fluid.layers.where)."""
     return _nonzero(condition)
 
 
 def nonzero(input: Variable, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not 0, int64 [count, rank] (fluid.layers.nonzero).
+    """Find the indices of the elements that are not 0, int64 [count, rank] (layers.nonzero).
 
-    With `as_tuple`, a column [count, 1] for each axis instead.
+    With `as_tuple`, return a column [count, 1] for each axis instead.
     """
     found = where(input)
     if not as_tuple:
@@ -249,7 +249,7 @@ def nonzero(input: Variable, as_tuple: bool = False) -> Any:
 
 
 def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
-    """The different elements of a vector as they first occur, and where each element went.
+    """Find the distinct elements of a vector, as they first occur, and each element's index there.
 
     Paddle page: fluid.layers.unique.
     """
@@ -258,7 +258,7 @@ def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
 
 
 def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
-    """As `unique`, and how often each occurs (fluid.layers.unique_with_counts)."""
+    """Find the distinct elements as `unique` does, and count them (unique_with_counts)."""
     found, index, count = _unique("unique_with_counts", ("Out", "Index", "Count"), x, dtype)
     return found, index, count
 

@@ -30,12 +30,12 @@ def bipartite_match(
     dist_threshold: float | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The object of each box, int32 [images, boxes], -1 for none, and the nearness of the two.
+    """Match boxes with objects: int32 [images, boxes], -1 for none; also return the nearness.
 
-    `dist_matrix` [objects, boxes] says how near they are; the objects of an image are a sequence,
-    or all rows belong to one image. The nearest pair goes first, each object and each box once.
-    With the `match_type` per_prediction a box that is left takes the nearest object whose nearness
-    is `dist_threshold` (0.5) or more. Paddle page: fluid.layers.bipartite_match.
+    `dist_matrix` [objects, boxes] has the nearness of each pair; the objects of an image are a
+    sequence, or all rows belong to one image. The nearest pair goes first, each object and each box
+    once. With the `match_type` per_prediction a box that is left takes the nearest object whose
+    nearness is `dist_threshold` (0.5) or more. Paddle page: fluid.layers.bipartite_match.
     """
     function = "bipartite_match"
     inputs = {"DistMat": arguments.variable(dist_matrix, "dist_matrix", function)}
@@ -54,7 +54,7 @@ def bipartite_match(
 
 
 def _lengths_of(x: Variable, function: str, argument: str) -> dict[str, Variable]:
-    """The slot with the lengths of sequences; no slot for one image."""
+    """Return the slot with the lengths of sequences; no slot for one image."""
     return {SLOT: of_one_level(x, function, argument)} if levels_of(x) else {}
 
 
@@ -65,7 +65,7 @@ def target_assign(
     mismatch_value: float | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The rows of the objects that boxes are matched with [images, boxes, k], and their weights.
+    """Gather the rows of the objects matched with boxes [images, boxes, k], and their weights.
 
     `input` [objects, boxes or 1, k] has a sequence of objects for each image, `matched_indices`
     [images, boxes] the number of each box's object, -1 for none. Weights [images, boxes, 1] are 1
@@ -107,13 +107,13 @@ def ssd_loss(
     normalize: bool = True,
     sample_size: int | None = None,
 ) -> Variable:
-    """The loss of offsets [n, m, 4] and class scores [n, m, classes] of m priors: [n, 1].
+    """Compute the loss [n, 1] of offsets [n, m, 4] and class scores [n, m, classes] of m priors.
 
     `gt_box` [objects, 4] and `gt_label` [objects, 1] have a sequence of objects for each image. A
-    prior that covers an object by `overlap_threshold` is trained to find it; of the others the ones
-    with the largest losses are trained to be background, `neg_pos_ratio` for each that has an
-    object. With `normalize` the loss is divided by the number of priors with an object. Raises
-    ValueError for another `mining_type`; `sample_size` has no effect. Paddle page:
+    prior that overlaps an object by `overlap_threshold` is trained to find it. Of the others, the
+    priors with the largest losses are trained as background, `neg_pos_ratio` of them for each prior
+    with an object. With `normalize` the loss is divided by the number of priors with an object.
+    Raises ValueError for another `mining_type`; `sample_size` has no effect. Paddle page:
     fluid.layers.ssd_loss.
     """
     function = "ssd_loss"
@@ -189,12 +189,13 @@ def multi_box_head(
     name: str | None = None,
     min_max_aspect_ratios_order: bool = False,
 ) -> tuple[Variable, Variable, Variable, Variable]:
-    """Offsets [n, m, 4], class scores [n, m, classes], priors [m, 4] and variances of feature maps.
+    """Predict offsets [n, m, 4] and class scores [n, m, classes] from feature maps.
 
-    Each of `inputs` [n, c, h, w] has priors of its own `min_sizes`, `max_sizes` and
-    `aspect_ratios`, and two convolutions. Without sizes they grow from `min_ratio` to `max_ratio`
-    percent of `base_size`, for three inputs or more; the first input has 10 and 20 percent. Raises
-    ValueError for lists of another length than `inputs`. Paddle page: fluid.layers.multi_box_head.
+    Also returns the priors [m, 4] and their variances. Each of `inputs` [n, c, h, w] has its own
+    priors of `min_sizes`, `max_sizes` and `aspect_ratios`, and two convolutions. Without sizes they
+    grow from `min_ratio` to `max_ratio` percent of `base_size`, for three inputs or more; the first
+    input has 10 and 20 percent. Raises ValueError for lists of another length than `inputs`. Paddle
+    page: fluid.layers.multi_box_head.
     """
     function = "multi_box_head"
     maps = arguments.variables(inputs, "inputs", function)
@@ -236,7 +237,7 @@ def multi_box_head(
 def _growing(
     count: int, base_size: int, min_ratio: int | None, max_ratio: int | None, function: str
 ) -> tuple[list[float], list[float]]:
-    """The smallest and largest sizes of priors of each feature map, by ratios in percent."""
+    """Compute the smallest and largest prior sizes of each feature map from ratios in percent."""
     least = arguments.integer(min_ratio, "min_ratio", function)
     most = arguments.integer(max_ratio, "max_ratio", function)
     step = math.floor((most - least) / (count - 2))
@@ -248,6 +249,6 @@ def _growing(
 
 
 def _head(x: Variable, filters: int, size: int, pad: int, stride: int) -> Variable:
-    """A convolution with the channels last, flattened for each image."""
+    """Apply a convolution, move the channels last, and flatten each image."""
     made = conv2d(x, filters, size, padding=pad, stride=stride)
     return flatten(transpose(made, [0, 2, 3, 1]), 1)

@@ -1,4 +1,4 @@
-"""Tags: of sequences, by conditional random fields and chunks; of rows, by hash and by filter.
+"""Tagging: conditional random fields and chunks of sequences, hashes and filters of rows.
 
 Paddle module: paddle.fluid.layers.
 
@@ -31,10 +31,10 @@ def _steps(x: Variable, slot: str, length: Variable | None, function: str) -> di
 def linear_chain_crf(
     input: Variable, label: Variable, param_attr: Any = None, length: Variable | None = None
 ) -> Variable:
-    """Minus the log-likelihood of the tags of each sequence: [sequences, 1] (linear_chain_crf).
+    """Compute the negative log-likelihood of the tags of each sequence: [sequences, 1].
 
-    `input` has the scores of the tags, [rows, tags], or [sequences, steps, tags] with `length`.
-    The parameter is [tags + 2, tags]: the scores of the first tag, of the last, and between tags.
+    `input` has the scores of the tags, [rows, tags], or [sequences, steps, tags] with `length`. The
+    parameter is [tags + 2, tags]: the scores of the first tag, of the last, and between tags.
     Paddle page: fluid.layers.linear_chain_crf.
     """
     function = "linear_chain_crf"
@@ -56,9 +56,10 @@ def crf_decoding(
     label: Variable | None = None,
     length: Variable | None = None,
 ) -> Variable:
-    """The likeliest tags, int64 [rows, 1] or [sequences, steps] (fluid.layers.crf_decoding).
+    """Find the most likely tags, int64 [rows, 1] or [sequences, steps] (layers.crf_decoding).
 
-    `param_attr` names the parameter of `linear_chain_crf`. With a label 1 where it is the same tag.
+    `param_attr` names the parameter of `linear_chain_crf`. With a label, return 1 where it is the
+    same tag.
     """
     function = "crf_decoding"
     inputs = _steps(input, "Emission", length, function)
@@ -85,7 +86,7 @@ def chunk_eval(
     excluded_chunk_types: Sequence[int] | None = None,
     seq_length: Variable | None = None,
 ) -> tuple[Variable, ...]:
-    """Precision, recall, F1, and the numbers of chunks found, there, and correctly found.
+    """Compute precision, recall, F1, and the numbers of inferred, labeled and correct chunks.
 
     Tags are int64 [rows, 1], or [sequences, steps] with `seq_length`; `chunk_scheme` is IOB, IOE,
     IOBES or plain. Each result is [1]. Paddle page: fluid.layers.chunk_eval.
@@ -109,10 +110,10 @@ def chunk_eval(
 
 
 def hash(input: Variable, hash_size: int, num_hash: int = 1, name: str | None = None) -> Variable:
-    """`num_hash` numbers below `hash_size` for each row of integers [..., d]: [..., num_hash, 1].
+    """Hash each row of integers [..., d] to `num_hash` numbers: [..., num_hash, 1].
 
-    They are the hashes XXH64 of the row's bytes with the seeds 0, 1, ... Paddle page:
-    fluid.layers.hash, which 1.8.5 itself cannot call.
+    They are the hashes XXH64 of the row's bytes with the seeds 0, 1, ..., below `hash_size`. Paddle
+    page: fluid.layers.hash, which 1.8.5 itself cannot call.
     """
     function = "hash"
     inputs = {"X": arguments.variable(input, "input", function)}
@@ -130,12 +131,12 @@ def filter_by_instag(
     is_lod: bool,
     out_val_if_empty: float = 0,
 ) -> list[Variable]:
-    """The rows, or with `is_lod` the sequences of rows, one of whose tags is in `filter_tag`.
+    """Select the rows, or with `is_lod` the sequences of rows, with a tag in `filter_tag`.
 
     `ins_tag` [tags, 1] are sequences, one for each row or sequence of `ins`. Also returns the
-    weight of each in a loss [k, 1], which is 1. Where none is left there is one row of
-    `out_val_if_empty` with the weight 0. UnsupportedError for sequences without lengths. Paddle
-    page: fluid.layers.filter_by_instag.
+    weight of each in a loss [k, 1], which is 1. If none is left there is one row of
+    `out_val_if_empty` with the weight 0. Raises UnsupportedError for sequences without lengths.
+    Paddle page: fluid.layers.filter_by_instag.
     """
     function = "filter_by_instag"
     inputs = {

@@ -1,4 +1,4 @@
-"""Making, copying and ordering tensors (paddle.fluid.layers.tensor)."""
+"""Creation, copies and ordering of tensors (paddle.fluid.layers.tensor)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ASSIGNED = ("bool", "float32", "int32", "int64")
 
 
 def create_tensor(dtype: Any, name: str | None = None, persistable: bool = False) -> Variable:
-    """A variable without a shape yet, which `assign` writes, or a feed (layers.create_tensor)."""
+    """Create a variable without a shape, for `assign` or a feed (fluid.layers.create_tensor)."""
     element = arguments.dtype(dtype, "dtype", "create_tensor")
     made = name or unique_name.generate("create_tensor")
     block = default_main_program().current_block()
@@ -50,7 +50,7 @@ def fill_constant(
     out: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A tensor filled with one number, written to `out` when it is given (layers.fill_constant).
+    """Create a tensor filled with one number, written to `out` if set (layers.fill_constant).
 
     `force_cpu` has no effect: XLA decides where operators run. Raises TypeError when `out` is no
     Variable, or has another dtype.
@@ -88,9 +88,10 @@ def fill_constant_batch_size_like(
     output_dim_idx: int = 0,
     force_cpu: bool = False,
 ) -> Variable:
-    """A tensor filled with one number whose dimension `output_dim_idx` is as large as one of input.
+    """Create a tensor filled with one number, with one dimension from the input.
 
-    Paddle page: fluid.layers.fill_constant_batch_size_like.
+    The dimension `output_dim_idx` is as large as `input_dim_idx` of the input. Paddle page:
+    fluid.layers.fill_constant_batch_size_like.
     """
     function = "fill_constant_batch_size_like"
     sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
@@ -106,7 +107,7 @@ def fill_constant_batch_size_like(
 def like_batch(
     input: Any, shape: Any, input_dim_idx: int, output_dim_idx: int, function: str
 ) -> list[int]:
-    """A shape with one dimension from the input, -1 when that is known only at run time."""
+    """Compute a shape with one dimension from the input, -1 if it is known only at run time."""
     arguments.variable(input, "input", function)
     sizes = arguments.shape(shape, function)
     sizes[output_dim_idx] = input.shape[input_dim_idx]
@@ -117,12 +118,12 @@ _numbers = range
 
 
 def ones(shape: Any, dtype: Any, force_cpu: bool = False) -> Variable:
-    """A tensor of ones (fluid.layers.ones)."""
+    """Create a tensor of ones (fluid.layers.ones)."""
     return fill_constant(shape, dtype, 1.0)
 
 
 def zeros(shape: Any, dtype: Any, force_cpu: bool = False, name: str | None = None) -> Variable:
-    """A tensor of zeros (fluid.layers.zeros)."""
+    """Create a tensor of zeros (fluid.layers.zeros)."""
     return fill_constant(shape, dtype, 0.0, name=name)
 
 
@@ -134,20 +135,20 @@ def _fill_like(x: Variable, value: float, out: Variable | None, function: str) -
 
 @one_layer("ones_like")
 def ones_like(x: Variable, out: Variable | None = None) -> Variable:
-    """Ones in the shape of x, written to `out` when it is given (fluid.layers.ones_like)."""
+    """Create ones in the shape of x, written to `out` if set (fluid.layers.ones_like)."""
     return _fill_like(x, 1.0, out, "ones_like")
 
 
 @one_layer("zeros_like")
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
-    """Zeros in the shape of x, written to `out` when it is given (fluid.layers.zeros_like)."""
+    """Create zeros in the shape of x, written to `out` if set (fluid.layers.zeros_like)."""
     return _fill_like(x, 0.0, out, "zeros_like")
 
 
 def assign(input: Any, output: Variable | None = None) -> Variable:
-    """A copy of a Variable, or a constant with the values of an array (fluid.layers.assign).
+    """Copy a Variable, or create a constant from an array (fluid.layers.assign).
 
-    Raises TypeError for anything else, and for arrays that are not bool, float32, int32 or int64.
+    Raises TypeError for another input, and for arrays that are not bool, float32, int32 or int64.
     """
     if isinstance(input, Variable):
         return _assign(input, output)
@@ -164,19 +165,19 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
 
 
 def sums(input: Any, out: Variable | None = None) -> Variable:
-    """The sum of tensors of one shape, written to `out` when it is given (fluid.layers.sums)."""
+    """Sum tensors of one shape, into `out` if set (fluid.layers.sums)."""
     given = [input] if isinstance(input, Variable) else input
     return emit_into(out, "sum", {"X": arguments.variables(given, "input", "sums")})
 
 
 def sum(x: Any) -> Variable:
-    """The sum of tensors of one shape (fluid.layers.sum)."""
+    """Sum tensors of one shape (fluid.layers.sum)."""
     given = [x] if isinstance(x, Variable) else x
     return emit("sum", {"X": arguments.variables(given, "x", "sum")})
 
 
 def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variable:
-    """x + value, written to x itself unless `in_place` is False (fluid.layers.increment)."""
+    """Add `value` to x, in place unless `in_place` is False (fluid.layers.increment)."""
     arguments.variable(x, "x", "increment")
     attrs = {"step": arguments.number(value, "value", "increment")}
     target = x if arguments.flag(in_place, "in_place", "increment") else None
@@ -184,7 +185,7 @@ def increment(x: Variable, value: float = 1.0, in_place: bool = True) -> Variabl
 
 
 def concat(input: Any, axis: int = 0, name: str | None = None) -> Variable:
-    """Tensors of one rank and dtype joined along an axis (fluid.layers.concat)."""
+    """Concatenate tensors of one rank and dtype along an axis (fluid.layers.concat)."""
     if isinstance(input, Variable) and input.kind == VarKind.TENSOR_ARRAY:
         return tensor_array_to_tensor(input, axis, name)[0]
     return _concat([input] if isinstance(input, Variable) else input, axis, name)
@@ -193,7 +194,7 @@ def concat(input: Any, axis: int = 0, name: str | None = None) -> Variable:
 def tensor_array_to_tensor(
     input: Any, axis: int = 1, name: str | None = None, use_stack: bool = False
 ) -> tuple[Variable, Variable]:
-    """Tensors joined along an axis, or a new one with `use_stack`, and their sizes there.
+    """Join tensors along an axis, or a new one with `use_stack`; also return their sizes there.
 
     `input` is a list of Variables or a tensor array. The sizes are int32.
     Paddle page: fluid.layers.tensor_array_to_tensor.
@@ -210,7 +211,7 @@ def tensor_array_to_tensor(
 
 
 def range(start: Any, end: Any, step: Any, dtype: Any, name: str | None = None) -> Variable:
-    """The numbers from start up to end in steps (fluid.layers.range).
+    """Create the numbers from start up to end in steps (fluid.layers.range).
 
     A bound that is a Variable must be a constant of the program.
     """
@@ -230,7 +231,7 @@ def range(start: Any, end: Any, step: Any, dtype: Any, name: str | None = None) 
 
 @one_layer("diag")
 def diag(diagonal: Any) -> Variable:
-    """The matrix with this diagonal, a vector or an array (fluid.layers.diag)."""
+    """Build the matrix with this diagonal, a vector or an array (fluid.layers.diag)."""
     vector_ = diagonal if isinstance(diagonal, Variable) else _assign(np.asarray(diagonal))
     if len(vector_.shape) != 1:
         raise ValueError(f"diag(): 'diagonal' must have one axis, found {list(vector_.shape)}")
@@ -246,7 +247,7 @@ def eye(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> Variable:
-    """The unit matrix, repeated over the dimensions of `batch_shape` (fluid.layers.eye)."""
+    """Create the identity matrix, repeated over the dimensions of `batch_shape` (layers.eye)."""
     columns = num_rows if num_columns is None else num_columns
     for what, value in (("num_rows", num_rows), ("num_columns", columns)):
         if arguments.integer(value, what, "eye") < 0:
@@ -262,26 +263,26 @@ def eye(
 
 @one_layer("reverse")
 def reverse(x: Variable, axis: Any) -> Variable:
-    """These axes in reverse order (fluid.layers.reverse)."""
+    """Reverse the order of elements along these axes (fluid.layers.reverse)."""
     return flip(x, arguments.integers(axis, "axis", "reverse"))
 
 
 @one_layer("arg_max")
 def argmax(x: Variable, axis: int = 0) -> Variable:
-    """Index of the first largest element along `axis`, int64 (fluid.layers.argmax)."""
+    """Find the index of the first maximum along `axis`, int64 (fluid.layers.argmax)."""
     return _argmax(x, axis)
 
 
 @one_layer("arg_min")
 def argmin(x: Variable, axis: int = 0) -> Variable:
-    """Index of the first smallest element along `axis`, int64 (fluid.layers.argmin)."""
+    """Find the index of the first minimum along `axis`, int64 (fluid.layers.argmin)."""
     return _argmin(x, axis)
 
 
 def argsort(
     input: Variable, axis: int = -1, descending: bool = False, name: str | None = None
 ) -> tuple[Variable, Variable]:
-    """The elements in order along `axis`, and where they were (fluid.layers.argsort)."""
+    """Sort the elements along `axis`; also return their former indices (fluid.layers.argsort)."""
     arguments.variable(input, "input", "argsort")
     attrs = {
         "axis": arguments.integer(axis, "axis", "argsort"),
@@ -294,12 +295,12 @@ def argsort(
 
 @one_layer("size")
 def size(input: Variable) -> Variable:
-    """The number of elements, int64 of shape [1] (fluid.layers.size)."""
+    """Count the elements, int64 of shape [1] (fluid.layers.size)."""
     return vector(numel(input))
 
 
 def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
-    """True if x has no elements, bool of shape [1], written to `cond` when given (is_empty)."""
+    """Test whether x has no elements, bool of shape [1], written to `cond` if set (is_empty)."""
     answer = vector(_is_empty(x))
     return answer if cond is None else _assign(answer, cond)
 
@@ -312,5 +313,5 @@ def scale(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """scale * x + bias, or scale * (x + bias) (fluid.layers.scale)."""
+    """Compute scale * x + bias, or scale * (x + bias) (fluid.layers.scale)."""
     return _scale(x, scale, bias, bias_after_scale, act, name)

@@ -1,4 +1,4 @@
-"""Hierarchical sigmoid: the decisions on the way to each class in a binary tree."""
+"""Hierarchical sigmoid: the decisions on the path to each class in a binary tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphopt.tensor.math import add, clip, maximum, multiply, subtract
 
 @dataclass(frozen=True)
 class Paths:
-    """For each row: the nodes of its path, the decisions there, and where the path still goes on.
+    """For each row: the nodes of its path, the decisions there, and a mask of the path's steps.
 
     All are [n, l]; `nodes` are int64, the others numbers 0 and 1.
     """
@@ -30,14 +30,14 @@ class Paths:
 
     @staticmethod
     def from_table(table: Variable, code: Variable, dtype: Any) -> Paths:
-        """The paths of a tree that the caller describes; numbers below 0 end a path."""
+        """Build the paths of a tree that the caller describes; numbers below 0 end a path."""
         zero = full_like(table, 0)
         valid = cast(greater_equal(table, zero), dtype)
         return Paths(maximum(table, zero), multiply(cast(code, dtype), valid), valid)
 
     @staticmethod
     def complete(label: Variable, classes: int, dtype: Any) -> Paths:
-        """The paths in the complete tree with this number of leaves."""
+        """Build the paths of the complete tree with this number of leaves."""
         numbers = np.arange(classes, dtype=np.int64)[:, None] + classes
         bits = np.arange(int(2 * classes - 1).bit_length() - 1)
         length = np.floor(np.log2(numbers)).astype(np.int64)
@@ -50,7 +50,7 @@ class Paths:
 
 
 def loss(x: Variable, weight: Variable, bias: Variable | None, paths: Paths) -> Variable:
-    """The summed cross entropies of the decisions, [n, 1].
+    """Sum the cross entropies of the decisions, [n, 1].
 
     As in Paddle, a decision that a short path lacks counts as one with a score of 0.
     """

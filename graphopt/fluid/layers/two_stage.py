@@ -1,6 +1,6 @@
-"""Proposals of two-stage detectors, and the boxes that these train on (fluid.layers.detection).
+"""Proposals of two-stage detectors, and the selection of training boxes (layers.detection).
 
-How many boxes there are depends on the data: such programs run op by op (see
+The number of boxes depends on the data: such programs run op by op (see
 `graphopt.tensor.data_sized`). The boxes of each image are a sequence.
 """
 
@@ -35,11 +35,11 @@ def generate_proposals(
     name: str | None = None,
     return_rois_num: bool = False,
 ) -> Any:
-    """The boxes that are likely to hold something [boxes, 4], and their scores [boxes, 1].
+    """Select the boxes that are likely to hold an object [boxes, 4], and their scores [boxes, 1].
 
     `scores` [n, a, h, w] and offsets `bbox_deltas` [n, 4 a, h, w] belong to `anchors` and
     `variances` [h, w, a, 4]; `im_info` [n, 3] has the height, width and scale of the images. With
-    `return_rois_num` also where the boxes of each image end, int64 [n]. Paddle page:
+    `return_rois_num`, also return the end of each image's boxes, int64 [n]. Paddle page:
     fluid.layers.generate_proposals.
     """
     function = "generate_proposals"
@@ -80,10 +80,10 @@ def locality_aware_nms(
     background_label: int = -1,
     name: str | None = None,
 ) -> Variable:
-    """The boxes of one class that no better one covers: rows (0, score, x, y, x, y).
+    """Select the boxes of one class that no better one covers: rows (0, score, x, y, x, y).
 
-    Boxes [n, m, 4] are in an order in which those that belong together follow each other; they are
-    merged first. Scores are [n, 1, m]. Raises UnsupportedError for polygons. Paddle page:
+    Boxes [n, m, 4] are ordered so that the boxes of one object follow each other; they are merged
+    first. Scores are [n, 1, m]. Raises UnsupportedError for polygons. Paddle page:
     fluid.layers.locality_aware_nms.
     """
     function = "locality_aware_nms"
@@ -106,7 +106,7 @@ def locality_aware_nms(
 def _append_detection(
     helper: LayerHelper, inputs: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> Variable:
-    """Rows of detections, those of an image as a sequence."""
+    """Append a detection operator; return its rows, a sequence for each image."""
     outs = ("Out", "OutNumber")
     found, counts = helper.emit_all(helper.layer_type, inputs, attrs, outs, stop_gradient=True)
     return note(found, [_wide(counts).name])
@@ -123,11 +123,11 @@ def retinanet_detection_output(
     nms_threshold: float = 0.3,
     nms_eta: float = 1.0,
 ) -> Variable:
-    """Detections of RetinaNet: rows (class, score, x, y, x, y), the best first.
+    """Select the detections of RetinaNet: rows (class, score, x, y, x, y), the best first.
 
     Each feature map has offsets [n, m, 4], scores [n, m, classes] and anchors [m, 4]; `im_info`
-    [n, 3] has the height, width and scale of the images. `nms_eta` is 1, as in Paddle, whatever is
-    given. Paddle page: fluid.layers.retinanet_detection_output.
+    [n, 3] has the height, width and scale of the images. As in Paddle, `nms_eta` is always 1.
+    Paddle page: fluid.layers.retinanet_detection_output.
     """
     function = "retinanet_detection_output"
     inputs = {
@@ -147,14 +147,14 @@ def retinanet_detection_output(
 
 
 def _wide(counts: Variable) -> Variable:
-    """Numbers of rows as the lengths of sequences."""
+    """Cast numbers of rows to int64, for use as sequence lengths."""
     made = cast(counts, "int64")
     made.stop_gradient = True
     return made
 
 
 def _counts(rois: Variable, function: str, argument: str) -> Variable:
-    """The number of boxes of each image, int32; all are of one image without lengths."""
+    """Count the boxes of each image, int32; without lengths all boxes are of one image."""
     if levels_of(rois):
         return cast(of_one_level(rois, function, argument), "int32")
     return cast(slice_(shape_of(rois), [0], [0], [1]), "int32")
@@ -168,10 +168,10 @@ def distribute_fpn_proposals(
     refer_scale: int,
     name: str | None = None,
 ) -> tuple[list[Variable], Variable]:
-    """The boxes of each level of a pyramid, by their size, and where each box is among them.
+    """Distribute boxes by size over the levels of a pyramid; also return their places there.
 
-    Boxes of size `refer_scale` belong to `refer_level`, those half as large to the level below. The
-    second result is int32 [boxes, 1]. Paddle page: fluid.layers.distribute_fpn_proposals.
+    Boxes of size `refer_scale` belong to `refer_level`, boxes half as large to the level below. The
+    places are int32 [boxes, 1]. Paddle page: fluid.layers.distribute_fpn_proposals.
     """
     function = "distribute_fpn_proposals"
     rois = arguments.variable(fpn_rois, "fpn_rois", function)
@@ -202,7 +202,7 @@ def collect_fpn_proposals(
     post_nms_top_n: int,
     name: str | None = None,
 ) -> Variable:
-    """The best `post_nms_top_n` boxes of all levels of a pyramid, image by image.
+    """Collect the best `post_nms_top_n` boxes of all levels of a pyramid, image by image.
 
     `multi_rois` [boxes, 4] and `multi_scores` [boxes, 1] have one Variable for each level. Paddle
     page: fluid.layers.collect_fpn_proposals.
@@ -237,14 +237,14 @@ def rpn_target_assign(
     rpn_negative_overlap: float = 0.3,
     use_random: bool = True,
 ) -> tuple[Variable, ...]:
-    """The anchors that a region proposal network trains on, of all anchors [m, 4].
+    """Select the anchors that a region proposal network trains on, from all anchors [m, 4].
 
-    The results are the logits [f + b, 1] of f anchors that should find an object and b that should
-    find none, the offsets [f, 4] that are predicted for the f, the classes [f + b, 1], 1 or 0, the
-    offsets that would be right, and their weights. An image trains `rpn_batch_size_per_im` anchors,
-    `rpn_fg_fraction` of them with an object at most; `anchor_var` has no effect, as in Paddle.
-    Anchors overlap with objects by `rpn_positive_overlap` to find them, and by less than
-    `rpn_negative_overlap` to find none. Paddle page: fluid.layers.rpn_target_assign.
+    The results are the logits [f + b, 1] of f foreground and b background anchors, the predicted
+    offsets [f, 4] of the foreground, the classes [f + b, 1], 1 or 0, the target offsets, and their
+    weights. An image trains `rpn_batch_size_per_im` anchors, at most `rpn_fg_fraction` of them
+    foreground; `anchor_var` has no effect, as in Paddle. Foreground anchors overlap an object by
+    `rpn_positive_overlap`, background anchors by less than `rpn_negative_overlap`. Paddle page:
+    fluid.layers.rpn_target_assign.
     """
     function = "rpn_target_assign"
     attrs = {
@@ -286,10 +286,10 @@ def retinanet_target_assign(
     positive_overlap: float = 0.5,
     negative_overlap: float = 0.4,
 ) -> tuple[Variable, ...]:
-    """As `rpn_target_assign` of all anchors, with `num_classes` logits and classes from 1 on.
+    """Assign targets as `rpn_target_assign` to all anchors, with `num_classes` logits.
 
-    The last result is the number of anchors with an object in each image plus 1, int32 [n, 1].
-    Paddle page: fluid.layers.retinanet_target_assign.
+    Classes count from 1. The last result is the number of foreground anchors in each image plus 1,
+    int32 [n, 1]. Paddle page: fluid.layers.retinanet_target_assign.
     """
     function = "retinanet_target_assign"
     attrs = {
@@ -316,7 +316,7 @@ def _append_targets(
     cls_logits: Variable,
     classes: int,
 ) -> tuple[Variable, ...]:
-    """The predictions for the anchors that are trained, and what they should be."""
+    """Append the selection of anchors; return their predictions and targets."""
     given = {**inputs, SLOT: of_one_level(inputs["GtBoxes"], function, "gt_boxes")}
     slots = (
         *("LocationIndex", "ScoreIndex", "TargetLabel", "TargetBBox", "BBoxInsideWeight"),
@@ -357,14 +357,14 @@ def generate_proposal_labels(
     max_overlap: Variable | None = None,
     return_max_overlap: bool = False,
 ) -> tuple[Variable, ...]:
-    """The proposals that the second stage trains on: boxes, classes, offsets and their weights.
+    """Select the proposals that the second stage trains on: boxes, classes, offsets, weights.
 
     Boxes are [n, 4], classes int32 [n, 1] with 0 for the background, offsets and two weights
     [n, 4 class_nums]. The objects `gt_boxes` are proposals too, unless `is_cascade_rcnn` without
-    `max_overlap`. One that overlaps with an object by `fg_thresh` or more has its class, one from
-    `bg_thresh_lo` up to `bg_thresh_hi` is background. As in Paddle 2.0, `return_max_overlap` adds
-    how much each box overlaps with an object [n], and a later stage of a cascade takes that as
-    `max_overlap`. Paddle page: fluid.layers.generate_proposal_labels.
+    `max_overlap`. A proposal that overlaps an object by `fg_thresh` or more has its class; a
+    proposal from `bg_thresh_lo` up to `bg_thresh_hi` is background. As in Paddle 2.0,
+    `return_max_overlap` adds the overlap of each box with an object [n], which a later stage of a
+    cascade takes as `max_overlap`. Paddle page: fluid.layers.generate_proposal_labels.
     """
     function = "generate_proposal_labels"
     given = {
@@ -413,16 +413,16 @@ def generate_mask_labels(
     num_classes: int,
     resolution: int,
 ) -> tuple[Variable, Variable, Variable]:
-    """The boxes with an object, and which of their pixels belong to it.
+    """Select the boxes with an object, and mask their pixels that belong to it.
 
     `gt_segms` [points, 2] of three levels has the corners of polygons: the first level counts the
     objects of each image, the second one the polygons of each object, the third one the corners of
     each polygon. `gt_classes` and `is_crowd` [objects, 1] describe the objects, `im_info` [n, 3]
-    has height, width and scale of the images, `rois` [boxes, 4] and `labels_int32` [boxes, 1] are
-    what `generate_proposal_labels` gives. Returns the boxes [n, 4], their numbers in their image,
+    has height, width and scale of the images; `rois` [boxes, 4] and `labels_int32` [boxes, 1] are
+    results of `generate_proposal_labels`. Returns the boxes [n, 4], their numbers in their image,
     int32 [n, 1], and 0 or 1 for each pixel at the place of the class, int32
     [n, num_classes * resolution * resolution], -1 elsewhere. Paddle page:
-    fluid.layers.generate_mask_labels. UnsupportedError for a `gt_segms` of other levels.
+    fluid.layers.generate_mask_labels. Raises UnsupportedError for a `gt_segms` of other levels.
     """
     function = "generate_mask_labels"
     given = {

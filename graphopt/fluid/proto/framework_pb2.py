@@ -89,7 +89,7 @@ _SCALARS = {"BOOLEAN": 1, "LONG": 2, "FLOAT64": 3, "COMPLEX128": 4}
 
 
 def _name_inside(owner: type[Message], names: Mapping[str, object]) -> None:
-    """Let a class have the classes and numbers that the schema declares inside its message."""
+    """Give a class the classes and numbers that the schema declares inside its message."""
     for name, value in names.items():
         setattr(owner, name, value)
 

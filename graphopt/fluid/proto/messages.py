@@ -1,6 +1,6 @@
 """Classes for the messages of a schema, with the methods that Google's protobuf gives them.
 
-A message is a dictionary as in `ir/formats/protobuf`; a class of here is a view of one.
+A message is a dictionary as in `ir/formats/protobuf`; a class of this module is a view of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphopt.ir.formats.protobuf.wire import Limits, WireReader
 
 
 class Message:
-    """A message: its fields are attributes, which have their default where they are not set."""
+    """A message: its fields are attributes, which have their default while they are not set."""
 
     KIND: ClassVar[MessageType]
     MEMBERS: ClassVar[dict[str, type[Message]]]
@@ -63,49 +63,49 @@ class Message:
         self.__dict__["_values"][name] = value
 
     def _message(self) -> dict[str, Any]:
-        """The fields that are set; what was only read is empty, and no part of it."""
+        """Return the fields that are set, without the empty messages that reads created."""
         return _set_fields(self.KIND, self.__dict__["_values"])
 
     def HasField(self, name: str) -> bool:
-        """True where a single field is set."""
+        """Return whether a single field is set."""
         if self._field(name).repeated:
             raise ValueError(f"'{self.KIND.name}.{name}' is a list; ask for its length")
         return name in self._message()
 
     def ClearField(self, name: str) -> None:
-        """Let a field have its default again."""
+        """Reset a field to its default."""
         self._field(name)
         self.__dict__["_values"].pop(name, None)
 
     def Clear(self) -> None:
-        """Let every field have its default again."""
+        """Reset every field to its default."""
         self.__dict__["_values"].clear()
 
     def CopyFrom(self, other: Self) -> None:
-        """Have the fields of another message of the type."""
+        """Replace the fields with a copy of another message of the type."""
         values: dict[str, Any] = self.__dict__["_values"]
         copied = deepcopy(other._message())
         values.clear()
         values.update(copied)
 
     def IsInitialized(self) -> bool:
-        """True when the required fields are set, in the messages inside as well."""
+        """Return whether the required fields are set, also in the nested messages."""
         return _is_complete(self.KIND, self._message())
 
     def SerializePartialToString(self) -> bytes:
-        """The bytes of the message, whether it is complete or not."""
+        """Encode the message, complete or not."""
         return encode(self.KIND, self._message())
 
     def SerializeToString(self) -> bytes:
-        """The bytes of the message; FormatError (ValueError) when a required field is not set."""
+        """Encode the message; FormatError (ValueError) when a required field is not set."""
         if not self.IsInitialized():
             raise FormatError(f"a {self.KIND.name} lacks a required field")
         return self.SerializePartialToString()
 
     def ParseFromString(self, data: bytes) -> None:
-        """Have the fields in these bytes; FormatError (ValueError) when they are no such message.
+        """Decode the fields; FormatError (ValueError) when the bytes are no such message.
 
-        Every required field must be there.
+        Every required field must be present.
         """
         values: dict[str, Any] = self.__dict__["_values"]
         wire = WireReader(bytes(data), self.KIND.name, Limits())
@@ -115,13 +115,13 @@ class Message:
 
     @classmethod
     def FromString(cls, data: bytes) -> Self:
-        """The message in these bytes."""
+        """Decode a new message from bytes."""
         made = cls()
         made.ParseFromString(data)
         return made
 
     def ByteSize(self) -> int:
-        """The number of bytes of the message."""
+        """Count the bytes of the encoded message."""
         return len(self.SerializePartialToString())
 
     def __eq__(self, other: object) -> bool:
@@ -140,7 +140,7 @@ class Members:
         self._items, self._kind = items, kind
 
     def add(self, **fields: Any) -> Message:
-        """Append a message; returns it."""
+        """Append a message and return it."""
         self._items.append({})
         self._items[-1].update(self._kind(**fields)._message())
         return self[-1]
@@ -211,7 +211,7 @@ _CLASSES: dict[int, type[Message]] = {}
 
 
 def class_of(kind: MessageType) -> type[Message]:
-    """The class of a message type; the same one at each call."""
+    """Return the class of a message type, the same one at each call."""
     if id(kind) not in _CLASSES:
         members = {
             row.name: class_of(row.kind) for row in kind.fields if isinstance(row.kind, MessageType)

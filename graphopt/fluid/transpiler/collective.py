@@ -12,7 +12,7 @@ from graphopt.ir.program import Program, default_main_program
 
 
 class GradAllReduce:
-    """Averages the gradients of all trainers; `nrings` has no effect."""
+    """A transpiler that averages the gradients of all trainers; `nrings` has no effect."""
 
     def __init__(self, nrings: int = 2) -> None:
         self.nrings = nrings

@@ -33,7 +33,7 @@ class DistributeTranspilerConfig:
 
 
 class DistributeTranspiler:
-    """Prepares a program for several trainers, by collectives.
+    """A transpiler of a program for several trainers, by collectives.
 
     After `transpile` executors run the program over the devices of all trainers, and average
     gradients. Raises UnsupportedError for parameter servers.

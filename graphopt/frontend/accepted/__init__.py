@@ -1,7 +1,7 @@
-"""The kinds and dtypes of arguments that Paddle's functions accept, as tables.
+"""Tables of the types and dtypes that Paddle's functions accept for their arguments.
 
-`fluid` follows Paddle 1.8.5; everything else refuses what 2.6.2 and 3.3.1 both refuse. A row has
-groups with semicolons between, each `arguments: what they may be`:
+`fluid` follows Paddle 1.8.5; every other package rejects what both 2.6.2 and 3.3.1 reject. A row
+consists of groups separated by semicolons, each `arguments: accepted values`:
 
     x y: f32 f64            both are Variables of one of these dtypes
     input...: f32 Variable  a list of them, or one alone
@@ -9,7 +9,7 @@ groups with semicolons between, each `arguments: what they may be`:
     =dtype: i32 i64         the argument is itself a dtype
     shape: list tuple       the argument is of one of these kinds
 
-An argument that is optional may be None. Numbers of NumPy count as numbers.
+An argument whose default is None may be None. NumPy scalars count as numbers.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Rule:
         return tuple(kind for option in self.options for kind in _KINDS.get(option, ()))
 
     def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        """OperandError when the argument of this call is not among the options."""
+        """Raise OperandError if the argument of this call is not among the options."""
         value = kwargs.get(self.name, self.default)
         if self.position < len(args):
             value = args[self.position]
@@ -203,7 +203,7 @@ def _rules(function: str, row: str, parameters: Mapping[str, inspect.Parameter])
 
 
 def checks_of(package: str, name: str, function: Callable[..., Any]) -> tuple[Check, ...]:
-    """The checks of a function under the name that a package gives it, () when it has none."""
+    """Look up the argument checks of a function by its name in a package; () if it has no row."""
     path = ".".join([*package.split(".")[1:], name])
     row = _row(path) or (_row(name) if package.endswith(_SAME) else None)
     return () if row is None else (ArgumentChecks(path, row, function),)

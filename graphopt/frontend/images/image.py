@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def is_pil_image(img: Any) -> TypeGuard[PILImage]:
-    """True for a Pillow image; Pillow is not imported to find out."""
+    """True for a Pillow image; does not import Pillow."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(img, pillow.Image)
 
@@ -42,7 +42,7 @@ def check_image(img: Any, function: str) -> None:
 
 
 def image_size(img: Any) -> tuple[int, int]:
-    """Width and height."""
+    """Return the width and height of an image."""
     if is_pil_image(img):
         return img.size
     check_image(img, "the size of an image")
@@ -50,7 +50,7 @@ def image_size(img: Any) -> tuple[int, int]:
 
 
 def pillow() -> Any:
-    """The Pillow package with the modules used here; ImportError says how to get it."""
+    """Import Pillow with the modules used here; the ImportError says how to install it."""
     try:
         import PIL.Image
         import PIL.ImageEnhance

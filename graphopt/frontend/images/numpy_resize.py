@@ -1,6 +1,6 @@
-"""Resizing arrays as `cv2.resize` does.
+"""Resizing of arrays as `cv2.resize` does it.
 
-Images of bytes come out to the last bit, except where OpenCV itself depends on the machine
+Images of bytes agree to the last bit, except where OpenCV itself depends on the machine
 ("bicubic", some "area"): there values may differ by 1.
 """
 
@@ -15,9 +15,9 @@ _COEFFICIENT = 2048  # weights of images of bytes have 11 bits
 
 
 def resize(img: Array, size: tuple[int, int], interpolation: str) -> Array:
-    """The image (H, W) or (H, W, C) with `size` = (height, width), of the same dtype.
+    """Resize an image (H, W) or (H, W, C) to `size` = (height, width); keep the dtype.
 
-    Raises KeyError for an unknown interpolation, TypeError for a dtype that OpenCV refuses,
+    Raises KeyError for an unknown interpolation, TypeError for a dtype that OpenCV rejects,
     ValueError for a size or image without pixels.
     """
     check_sampled(img, interpolation, "resize")
@@ -43,9 +43,9 @@ def _nearest(length: int, new: int) -> Array:
 
 
 def _positions(length: int, new: int, interpolation: str, clamp: bool) -> tuple[Array, Array]:
-    """For each new pixel the old one at or before it, and the distance from that.
+    """Compute the source pixel at or before each new pixel, and the distance from it.
 
-    With `clamp` a pixel beyond the edge counts as on it, else between two equal ones.
+    With `clamp` a position beyond the edge is moved onto it; without, its two pixels are equal.
     """
     scale = 1 / (new / length)
     if interpolation == "area":
@@ -63,7 +63,7 @@ def _positions(length: int, new: int, interpolation: str, clamp: bool) -> tuple[
 
 
 def _taps(length: int, new: int, interpolation: str, *, clamp: bool) -> tuple[Array, Array]:
-    """Indices and weights (new, k) of the old pixels that make each new one."""
+    """Compute the indices and weights (new, k) of the source pixels of each new pixel."""
     first, past = _positions(length, new, interpolation, clamp)
     weights = kernel_weights(past, "bilinear" if interpolation == "area" else interpolation)
     size = weights.shape[1]
@@ -72,7 +72,7 @@ def _taps(length: int, new: int, interpolation: str, *, clamp: bool) -> tuple[Ar
 
 
 def _separable(img: Array, size: tuple[int, int], interpolation: str) -> Array:
-    """Columns first, then rows."""
+    """Interpolate along rows (horizontally) first, then along columns."""
     rows, down = _taps(img.shape[0], size[0], interpolation, clamp=False)
     columns, across = _taps(img.shape[1], size[1], interpolation, clamp=True)
     if img.dtype != np.uint8:
@@ -106,7 +106,7 @@ def _combine(img: Array, indices: Array, weights: Array, axis: int) -> Array:
 
 
 def _area(img: Array, size: tuple[int, int], scales: tuple[float, float]) -> Array:
-    """Each new pixel the mean of the area that it covers."""
+    """Average over the area that each new pixel covers."""
     kind = np.float64 if img.dtype == np.float64 else np.float32
     if all(scale == int(scale) for scale in scales):
         return _blocks(img, size, (int(scales[0]), int(scales[1])))
@@ -128,7 +128,7 @@ def _blocks(img: Array, size: tuple[int, int], by: tuple[int, int]) -> Array:
 
 
 def _coverage(length: int, new: int, scale: float) -> Array:
-    """Share of each old pixel (columns) in each new one (rows); rows sum to 1."""
+    """Compute the share of each source pixel (columns) in each new pixel (rows); rows sum to 1."""
     start = np.arange(new)[:, None] * scale
     stop = np.minimum(start + scale, length)
     pixel = np.arange(length)[None, :]

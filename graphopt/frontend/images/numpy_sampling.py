@@ -1,4 +1,4 @@
-"""Reading arrays between their pixels with OpenCV's kernels, in its fixed-point arithmetic.
+"""Sampling of arrays between pixels with OpenCV's kernels, in its fixed-point arithmetic.
 
 Images of bytes are computed in integers with weights of 11 or 15 bits, others in floating point,
 so that results agree with `cv2.resize`, `cv2.warpAffine` and `cv2.warpPerspective`.
@@ -19,7 +19,7 @@ INTERPOLATIONS = ("nearest", "bilinear", "area", "bicubic", "lanczos")
 
 
 def check_sampled(img: Array, interpolation: str, function: str) -> None:
-    """Raise KeyError for an unknown interpolation, TypeError for a dtype that has none."""
+    """Raise KeyError for an unknown interpolation, TypeError for a dtype without that kernel."""
     if interpolation not in INTERPOLATIONS:
         raise KeyError(
             f"{function}: interpolation of an array should be one of "
@@ -33,7 +33,7 @@ def check_sampled(img: Array, interpolation: str, function: str) -> None:
 
 
 def kernel_weights(fractions: Array, interpolation: str) -> Array:
-    """Weights of the 2, 4 or 8 pixels around positions at these distances past a pixel, float32."""
+    """Compute float32 weights of 2, 4 or 8 neighbors from the distances past a pixel."""
     x = fractions.astype(np.float32)
     one = np.float32(1)
     if interpolation == "bilinear":
@@ -64,7 +64,7 @@ def _lanczos(x: Array) -> Array:
 
 
 def saturate(values: Array, dtype: np.dtype) -> Array:
-    """Values rounded (half to even) and clipped to the range of an integer dtype."""
+    """Round values (half to even) and clip them to the range of an integer dtype."""
     if dtype.kind == "f":
         return values.astype(dtype)
     bounds = np.iinfo(dtype)
@@ -77,7 +77,7 @@ _ONE = 1 << 15
 
 @cache
 def _warp_weights(interpolation: str, exact: bool) -> Array:
-    """Weights (32, 32, k, k) by the fractions of y and x; integers that sum to 2**15, or floats."""
+    """Tabulate weights (32, 32, k, k) by the fractions of y and x; integers sum to 2**15."""
     line = kernel_weights(np.arange(_TABLE, dtype=np.float32) / np.float32(_TABLE), interpolation)
     table = line[:, None, :, None] * line[None, :, None, :]
     if not exact:
@@ -92,7 +92,7 @@ def _warp_weights(interpolation: str, exact: bool) -> Array:
 
 
 def _balance(weights: Array, middle: int, size: int) -> None:
-    """Make the sum 2**15 by changing one of the middle weights, as OpenCV does."""
+    """Adjust one of the middle weights so that the sum is 2**15, as OpenCV does."""
     excess = int(weights.sum()) - _ONE
     if not excess:
         return
@@ -105,7 +105,7 @@ def _balance(weights: Array, middle: int, size: int) -> None:
 
 
 def sample(img: Array, x: Array, y: Array, interpolation: str, fill: Array) -> Array:
-    """The image (H, W, C) at points given in 1/32 pixels; `fill` (C,) outside of it.
+    """Sample an image (H, W, C) at points in units of 1/32 pixel; `fill` (C,) outside of it.
 
     With "nearest" the points are whole pixels.
     """

@@ -1,4 +1,4 @@
-"""First values of parameters. Scripts use these as `paddle.nn.initializer`.
+"""Initializers of parameters. Scripts use these as `paddle.nn.initializer`.
 
-They live outside `nn` because the layer helper, which everything in `nn` imports, needs them.
+They are outside `nn` because the layer helper, which all of `nn` imports, needs them.
 """

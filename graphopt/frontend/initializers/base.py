@@ -14,7 +14,7 @@ from graphopt.ir.program import Block, Operator, Variable, default_startup_progr
 class Initializer(ABC):
     """Base of the initializers (Paddle page: paddle.nn.initializer.Initializer).
 
-    Calling one with a parameter of the startup program appends the operator that fills it.
+    Calling one with a parameter of the startup program appends the operator that initializes it.
     """
 
     def __call__(self, param: Variable, block: Block | None = None) -> Operator:
@@ -28,14 +28,14 @@ class Initializer(ABC):
 
 
 def append_fill(block: Block, type: str, param: Variable, **attrs: Any) -> Operator:
-    """An operator without inputs that writes `param`."""
+    """Append an operator without inputs that writes `param`."""
     shape = list(param.shape)
     attributes = {"shape": shape, "dtype": param.dtype.code, **attrs}
     return block.append_op(type, outputs={"Out": param}, attrs=attributes)
 
 
 def fans(shape: Sequence[int]) -> tuple[int, int]:
-    """The inputs and outputs a weight connects: matrices are [in, out], filters [out, in, …]."""
+    """Compute fan-in and fan-out of a weight: matrices are [in, out], filters [out, in, …]."""
     if len(shape) < 2:
         size = shape[0] if shape else 1
         return size, size
@@ -46,7 +46,7 @@ def fans(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def choose_fan(fan: float | None, own: int) -> float:
-    """A fan that was given, also 0, or the weight's own."""
+    """Choose an explicit fan, which may be 0, over the weight's own."""
     return own if fan is None else fan
 
 
@@ -66,7 +66,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The recommended gain after a nonlinearity (paddle.nn.initializer.calculate_gain).
+    """Return the recommended gain after a nonlinearity (paddle.nn.initializer.calculate_gain).
 
     `param` is the negative slope of leaky_relu (0.01). Raises ValueError for an unknown name.
     """

@@ -12,9 +12,9 @@ _global: dict[str, Initializer | None] = {"weight": None, "bias": None}
 def set_global_initializer(
     weight_init: Initializer | None, bias_init: Initializer | None = None
 ) -> None:
-    """The initializers of parameters whose ParamAttr names none; None restores the defaults.
+    """Set the initializers of parameters whose ParamAttr has none; None restores the defaults.
 
-    Raises TypeError for anything but initializers. Paddle page:
+    Raises TypeError for arguments other than initializers. Paddle page:
     paddle.nn.initializer.set_global_initializer.
     """
     for name, value in (("weight_init", weight_init), ("bias_init", bias_init)):
@@ -26,9 +26,9 @@ def set_global_initializer(
 def default_initializer_of(
     own: Initializer | None, is_bias: bool, layer_default: Initializer | None
 ) -> Initializer:
-    """The initializer to use for a parameter; `own` is that of its ParamAttr.
+    """Choose the initializer of a parameter; `own` is the initializer of its ParamAttr.
 
-    Raises TypeError for a default of the layer that is none.
+    Raises TypeError if the layer's default is no Initializer.
     """
     given: object = layer_default
     if given is not None and not isinstance(given, Initializer):

@@ -70,15 +70,15 @@ class Normal(Initializer):
         return append_fill(block, self.operator, param, seed=seed, **numbers)
 
     def options(self) -> dict[str, float]:
-        """Further attributes of the operator."""
+        """Return further attributes of the operator."""
         return {}
 
 
 class TruncatedNormal(Normal):
     """Normal without the numbers outside of [a, b] (paddle.nn.initializer.TruncatedNormal).
 
-    Without bounds it is cut at two standard deviations from the mean, as in Paddle 2. Those of
-    Paddle 3 are by default -2 and 2 whatever the mean and deviation; give them by keyword.
+    Without bounds it is cut at two standard deviations from the mean, as in Paddle 2. Paddle 3's
+    default bounds are -2 and 2 whatever the mean and deviation; pass them by keyword.
     """
 
     operator = "truncated_gaussian_random"

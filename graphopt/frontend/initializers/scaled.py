@@ -10,7 +10,7 @@ from graphopt.ir.program import Block, Operator, Variable
 
 
 class Xavier(Initializer):
-    """Variance 2 / (fan_in + fan_out); the fans come from the weight's shape unless given."""
+    """Variance 2 / (fan_in + fan_out); the fans are computed from the weight's shape by default."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Xavier(Initializer):
         self._fan_in, self._fan_out, self._gain = fan_in, fan_out, gain
 
     def std(self, param: Variable) -> float:
-        """The standard deviation for this parameter."""
+        """Compute the standard deviation for a parameter."""
         fan_in, fan_out = fans(param.shape)
         total = choose_fan(self._fan_in, fan_in) + choose_fan(self._fan_out, fan_out)
         return self._gain * math.sqrt(2.0 / total)
@@ -65,7 +65,7 @@ class Kaiming(Initializer):
         self._gain = calculate_gain(nonlinearity, negative_slope)
 
     def std(self, param: Variable) -> float:
-        """The standard deviation for this parameter."""
+        """Compute the standard deviation for a parameter."""
         fan_in, fan_out = fans(param.shape)
         fan = fan_out if self._mode == "fan_out" else choose_fan(self._fan_in, fan_in)
         return self._gain / math.sqrt(fan)

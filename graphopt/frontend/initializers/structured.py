@@ -20,7 +20,7 @@ class Bilinear(Initializer):
     """Weights of an upsampling convolution (Paddle page: paddle.nn.initializer.Bilinear).
 
     For filters [out, in, k, k]; raises ValueError for any other shape, and TypeError for integers.
-    The numbers are those of float32, also where they are cast.
+    Weights of other dtypes are computed in float32 and cast.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -125,7 +125,7 @@ class Orthogonal(Initializer):
 
 
 def _orthonormal(block: Block, a: Variable) -> Variable:
-    """Columns with the same span as those of `a`, orthonormal."""
+    """Orthonormalize the columns of `a`, keeping their span."""
     square = _apply(block, "matmul_v2", {"X": a, "Y": a}, trans_x=True, trans_y=False)
     factor = _apply(block, "cholesky", {"X": square}, upper=True)
     inverse = _apply(block, "inverse", {"Input": factor}, "Output")

@@ -1,1 +1,1 @@
-"""Rewriting the forward part of a program for half precision: casts between operators."""
+"""The rewrite of a program's forward part to half precision: casts between operators."""

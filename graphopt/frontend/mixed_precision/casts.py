@@ -1,4 +1,4 @@
-"""Casts in front of an operator, and the dtypes that variables are declared with after them."""
+"""Casts before an operator, and the dtypes that its variables are declared with."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def insert_casts(
     *,
     half: str = "fp16",
 ) -> int:
-    """Let an operator read its inputs of dtype `source` as `target`; the number of casts inserted.
+    """Cast an operator's inputs of dtype `source` to `target`; return the number of casts inserted.
 
-    `position` is the operator's in its block. The cast of `x` is `x.cast_fp32` or, with the suffix
-    `half`, `x.cast_fp16`. Later operators read it too, unless `x` is written in between.
+    `position` is the operator's index in its block. The cast of `x` is `x.cast_fp32` or, with the
+    suffix `half`, `x.cast_fp16`. Later operators read it too, unless `x` is written in between.
 
-    A derivative reads what it did: its targets do not depend on a cast that they do not read. Its
+    A derivative keeps its inputs, since its targets do not depend on a new cast of them. Its
     results are cast instead.
     """
     if op.type == GRAD_TYPE:
@@ -64,7 +64,7 @@ def insert_casts(
 
 
 def cast_each(program: Program, cast: Callable[[Operator, int], int]) -> None:
-    """Call `cast(op, position)` for each operator; it returns how many casts it has inserted."""
+    """Call `cast(op, position)` for each operator; it returns the number of casts inserted."""
     for block in program.blocks:
         position = 0
         while position < len(block.ops):
@@ -72,7 +72,7 @@ def cast_each(program: Program, cast: Callable[[Operator, int], int]) -> None:
 
 
 def _is_current(block: Block, cast: str, name: str, end: int, target: DType) -> bool:
-    """True when the cast of a variable exists and has its value before position `end`."""
+    """True if the cast of a variable exists and holds its value before position `end`."""
     found = block.find_var(cast)
     if found is None or not has_dtype(found, target):
         return False
@@ -85,9 +85,9 @@ def _is_current(block: Block, cast: str, name: str, end: int, target: DType) -> 
 
 
 def _cast_gradients(op: Operator, position: int) -> int:
-    """Cast what a derivative gives to what its results are declared with; the number of casts.
+    """Cast gradients to the declared dtypes of a derivative's results; return the number of casts.
 
-    A gradient has the dtype of what is differentiated by.
+    A gradient has the dtype of the variable it is taken with respect to.
     """
     block, inserted = op.block, 0
     for name, gradient in zip(op.input("X"), op.output("XGrad"), strict=True):
@@ -125,7 +125,7 @@ def has_block(op: Operator) -> bool:
 
 
 def fixed_by_blocks(program: Program) -> set[str]:
-    """The variables that branches and loops read or write, which keep their dtype."""
+    """Collect the variables that branches and loops read or write; they keep their dtype."""
     found: set[str] = set()
     for op in filter(has_block, operators(program)):
         found.update(op.input_arg_names, op.output_arg_names)
@@ -136,7 +136,7 @@ def fixed_by_blocks(program: Program) -> set[str]:
 
 
 def last_writer(ops: Iterable[Operator], op: Operator, name: str) -> Operator | None:
-    """The last operator that writes a variable, or the last before `op` if that is `op` itself."""
+    """Find the last operator before `op` that writes a variable."""
     found: Operator | None = None
     for other in ops:
         if other is op:
@@ -147,7 +147,7 @@ def last_writer(ops: Iterable[Operator], op: Operator, name: str) -> Operator | 
 
 
 def infer_again(program: Program, changed: Container[Operator]) -> None:
-    """Set the types of what changed operators write, from the operands that they have now.
+    """Infer the result types of changed operators again, from their present operands.
 
     Raises ProgramError, naming the user's line, where the operands of an operator do not fit.
     """
@@ -157,6 +157,6 @@ def infer_again(program: Program, changed: Container[Operator]) -> None:
 
 
 def operators(program: Program) -> Iterator[Operator]:
-    """Every operator of every block."""
+    """Iterate over the operators of all blocks."""
     for block in program.blocks:
         yield from list(block.ops)

@@ -1,8 +1,8 @@
 """The rewrite of `static.amp`, by level, as Paddle 2.6 does it (cast_model_to_fp16).
 
-O1: white operators compute in half precision and black ones in float32, gray ones as the operators
-before them, others in float32. O2: all but a few compute in half precision, with half parameters.
-OD: white operators in half precision, all others in float32. The operators of branches
+O1: white operators compute in half precision, black ones in float32, gray ones as their
+producers do, all others in float32. O2: all but a few compute in half precision, with half
+parameters. OD: white operators in half precision, all others in float32. The operators of branches
 and loops compute in float32 at each level.
 """
 
@@ -40,7 +40,7 @@ _HALF_OUTPUTS = dict.fromkeys(("batch_norm", "fused_bn_add_activation", "layer_n
 
 
 def keeps_input(op: Operator, slot: str) -> bool:
-    """True for an input slot that keeps float32, such as the statistics of a normalisation."""
+    """True for an input slot that keeps float32, such as the statistics of a normalization."""
     return op.type in _HALF_INPUTS and slot not in _HALF_INPUTS[op.type]
 
 
@@ -52,7 +52,7 @@ def _keeps_output(op: Operator, slot: str) -> bool:
 class Cast:
     """The rewrite of one program; `guarded` takes only the operators inside `fp16_guard`.
 
-    With `promote` an operator off the lists computes in float32 as soon as one input does.
+    With `promote` an operator on no list computes in float32 if one of its inputs is float32.
     """
 
     program: Program
@@ -74,7 +74,7 @@ class Cast:
         self.parameters = {p.name for p in self.program.all_parameters()}
 
     def run(self) -> set[str]:
-        """Rewrite the program; the names of the parameters that are half precision from now on.
+        """Rewrite the program; return the names of the parameters in half precision.
 
         Raises ProgramError where an operator does not take half precision: its type belongs to
         `custom_black_list`.
@@ -92,7 +92,7 @@ class Cast:
     # -- which operators compute how -----------------------------------------------------------
 
     def _retype_parameters(self) -> set[str]:
-        """At O2, declare the parameters as half; the names of the inputs that keep float32."""
+        """Declare parameters as half at O2; return the inputs that keep float32."""
         kept: set[str] = set()
         if self.level != "O2":
             return kept
@@ -108,10 +108,11 @@ class Cast:
         return kept
 
     def _is_excluded(self, op: Operator) -> bool:
-        """True for operators without a half form, of learning rates, and outside of the guard.
+        """True for operators without a half form, of learning rates, and outside the guard.
 
-        So are those of branches and loops, and those that write what they read. What selects the
-        result of a branch has no cast in front of it: the branch may not have run.
+        Also true for the operators of branches and loops, and for operators that overwrite an
+        input. `select_input` and `select_output` get no casts: the branch that they read from may
+        not have run.
         """
         names = [*op.input_arg_names, *op.output_arg_names]
         if op.type in self.lists.unsupported_list or any("learning_rate" in n for n in names):
@@ -125,7 +126,7 @@ class Cast:
         return self.guarded and GUARD not in op.attr("op_namescope")
 
     def _takes_part(self, op: Operator) -> bool:
-        """False for operators without float inputs, and for those that say their result's dtype."""
+        """False for operators without float inputs, and with an explicit result dtype."""
         if has_block(op):
             return False
         names = op.input_arg_names
@@ -138,7 +139,7 @@ class Cast:
         return op.type == "set_value" or not says or "in_dtype" in op.attrs
 
     def _sort(self, op: Operator) -> set[str]:
-        """Decide how an operator computes; the names that it reads in half precision."""
+        """Decide the dtype an operator computes in; return the names it reads in half precision."""
         names = {*op.input_arg_names, *op.output_arg_names}
         named = not names.isdisjoint(self.lists.black_varnames or ())
         if self._is_excluded(op) or named or op.type in self.black:
@@ -158,7 +159,7 @@ class Cast:
         return read if wanted == self.dtype else set()
 
     def _compute(self, op: Operator, dtype: DType) -> set[str]:
-        """Note that an operator computes in this dtype; the names of its float inputs."""
+        """Record that an operator computes in this dtype; return its float inputs."""
         (self.full if dtype == float32 else self.half).add(op)
         find, floats = op.block.find_var, tuple(FLOATING)
         for slot in op.output_names:
@@ -170,7 +171,7 @@ class Cast:
         return {n for slot in slots for n in op.input(slot) if has_dtype(find(n), *floats)}
 
     def _keep_cast(self, op: Operator) -> None:
-        """A cast of the script reads what there is; its result keeps the dtype."""
+        """Update a cast of the script to its operand's dtype; the result keeps its dtype."""
         source, made = (op.block.find_var(n) for n in (*op.input("X"), *op.output("Out")))
         if source is not None and made is not None:
             op._set_attr("in_dtype", source.dtype.code)
@@ -207,7 +208,7 @@ class Cast:
     # -- casts ---------------------------------------------------------------------------------
 
     def _cast(self, op: Operator, position: int) -> int:
-        """Insert the casts that an operator needs; their number."""
+        """Insert the casts that an operator needs; return their number."""
         if op not in self.half and op not in self.full:
             return 0
         source, target = (float32, self.dtype) if op in self.half else (self.dtype, float32)

@@ -1,7 +1,7 @@
-"""The operator types that compute in half precision, in float32, or as their inputs do.
+"""The operator types that compute in half precision, in float32, or as their producers do.
 
-The default lists are those of Paddle 1.8.5 and 2.6.2. A white operator computes in half precision,
-a black one in float32, a gray one as the operators before it; any other computes in float32.
+The default lists are copied from Paddle 1.8.5 and 2.6.2. A white operator computes in half
+precision, a black one in float32, a gray one as its producers do; any other computes in float32.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ GRAY_1_8 = frozenset(f"{_GRAY_SINCE_1_8} gaussian_random_batch_size_like lookup_
 class AutoMixedPrecisionLists:
     """The lists of `static.amp.decorate`, with the caller's additions.
 
-    An operator type of `custom_white_list` or `custom_black_list` leaves the list that it is in.
+    An operator type in `custom_white_list` or `custom_black_list` is removed from its default list.
     Operators that read or write a variable of `custom_black_varnames` compute in float32. `dtype`
-    is 'float16' or 'bfloat16'. Raises ValueError for another one, and for a type in both lists.
+    is 'float16' or 'bfloat16'. Raises ValueError for another dtype, and for a type in both lists.
     Paddle page: paddle.static.amp.CustomOpLists.
     """
 
@@ -140,7 +140,7 @@ Lists = AutoMixedPrecisionLists | AutoMixedPrecisionListsFluid | AutoMixedPrecis
 
 
 def half_dtype(dtype: Any) -> str:
-    """'float16' or 'bfloat16', for any case; ValueError for another dtype."""
+    """Normalize 'float16' or 'bfloat16' to lower case; raise ValueError for another dtype."""
     found = dtype.lower() if isinstance(dtype, str) else dtype
     if found not in ("float16", "bfloat16"):
         raise ValueError("If enable AMP, dtype should be 'float16' or 'bfloat16'.")
@@ -152,7 +152,7 @@ def _names(given: Iterable[str] | None) -> set[str] | None:
 
 
 def _move(lists: Lists, white: Iterable[str] | None, black: Iterable[str] | None) -> None:
-    """Move these operator types to the white and the black list."""
+    """Move operator types to the white and to the black list."""
     whites, blacks = set(white or ()), set(black or ())
     for name in sorted(whites & blacks):
         raise ValueError(f"The given custom_white_list overlaps custom_black_list with < {name} >!")

@@ -1,8 +1,8 @@
 """The rewrite of the global block by lists alone, as Paddle 1.8 does it, and 2.6 for bfloat16.
 
-A white operator computes in half precision, a black one or one that is on no list in float32. A
-gray one follows the operators before it: float32 if one of them is black, half precision if one is
-white, else it stays unchanged. The operators of branches and loops compute in float32.
+A white operator computes in half precision; a black one, or one on no list, in float32. A gray
+one follows its producers: float32 if one of them is black, half precision if one is white, else it
+stays unchanged. The operators of branches and loops compute in float32.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ByNeighbours:
     fixed: set[str] = field(default_factory=set[str])
 
     def run(self) -> None:
-        """Rewrite the program; ProgramError where an operator does not take half precision."""
+        """Rewrite the program; raise ProgramError if an operator does not take half precision."""
         self.fixed = fixed_by_blocks(self.program)
         with undo.transaction():
             for op in operators(self.program):

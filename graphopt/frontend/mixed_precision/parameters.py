@@ -18,9 +18,9 @@ def cast_values(
     scope: Scope | None = None,
     masters: Mapping[str, Variable] | None = None,
 ) -> None:
-    """Round the values of these parameters; `masters` get the rounded values too.
+    """Round the values of parameters to `dtype`; `masters` get the rounded values too.
 
-    Raises ValueError for a parameter without a value: the startup program runs before.
+    Raises ValueError for a parameter without a value: the startup program must run first.
     """
     place = scope or global_scope()
     for parameter in program.all_parameters():

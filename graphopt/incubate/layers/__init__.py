@@ -1,4 +1,4 @@
-"""Layers that Paddle 2 keeps apart (paddle.incubate.layers)."""
+"""Layers that Paddle 2 keeps in `incubate` (paddle.incubate.layers)."""
 
 from graphopt.frontend.calls import publish
 from graphopt.frontend.missing import explain as _explain

@@ -1,4 +1,4 @@
-"""Layers that Paddle 2 keeps apart (paddle.incubate.layers.nn): those of fluid.contrib.layers."""
+"""Layers of fluid.contrib.layers that Paddle 2 keeps in `incubate` (paddle.incubate.layers.nn)."""
 
 from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.contrib.layers.nn import partial_concat as partial_concat

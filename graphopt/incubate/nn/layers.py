@@ -20,7 +20,7 @@ from graphopt.nn.layer.layers import Layer
 class FusedLinear(Layer):
     """x @ weight + bias (paddle.incubate.nn.FusedLinear).
 
-    The weight is [in_features, out_features], the other way round with `transpose_weight`.
+    The weight is [in_features, out_features], or transposed with `transpose_weight`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class FusedBiasDropoutResidualLayerNorm(Layer):
 
 
 class FusedFeedForward(Layer):
-    """x plus two linear layers with dropouts, normalised before or after.
+    """x plus two linear layers with dropouts, with a layer norm before or after.
 
     Paddle page: paddle.incubate.nn.FusedFeedForward. Raises UnsupportedError for `nranks` above 1.
     """

@@ -1,4 +1,4 @@
-"""Rewrites that a script describes (paddle.incubate.passes): taken, not applied."""
+"""Rewrites that a script describes (paddle.incubate.passes): accepted, not applied."""
 
 from graphopt.frontend.calls import publish
 from graphopt.incubate.passes import ir as ir

@@ -1,6 +1,6 @@
 """Rewrites that a script describes in Paddle's form (paddle.incubate.passes.ir).
 
-They have no effect: what is fused is up to BuildStrategy and to passes of graphopt.
+They have no effect: BuildStrategy and the passes of graphopt decide the fusions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def RegisterPass(
 ) -> Any:
     """Return a function that describes a rewrite unchanged, and warn that it is not applied.
 
-    A decorator, with or without `input_specs`. TypeError for anything that cannot be called.
+    A decorator, with or without `input_specs`. TypeError for an argument that is not callable.
     """
 
     def keep(described: Callable[..., Any]) -> Callable[..., Any]:

@@ -38,7 +38,7 @@ TypeRule = Callable[[Sequence[Sequence[Attribute]], Mapping[str, Any]], Sequence
 
 
 def print_op(op: IRDLOperation, printer: Printer, words: Sequence[str], rule: TypeRule) -> None:
-    """Print everything that comes after the op's name; `words` stand before its regions."""
+    """Print an op after its name; `words` stand before its regions."""
     groups = operand_groups(op)
     with printer.in_parens():
         for position, (label, group) in enumerate(_label_operands(op, groups)):
@@ -59,7 +59,7 @@ def print_op(op: IRDLOperation, printer: Printer, words: Sequence[str], rule: Ty
 
 
 def _types_text(operands: Sequence[Attribute], results: Sequence[Attribute]) -> str:
-    """The type that operands and results share, or all types as those of a function."""
+    """Format the type that operands and results share, or all types as a function type."""
     if operands and len(results) == 1 and all(type_ == results[0] for type_ in operands):
         return type_text(results[0])
     taken = ", ".join(map(type_text, operands))
@@ -72,7 +72,7 @@ def _results_text(results: Sequence[Attribute]) -> str:
 
 
 def _follow(op: IRDLOperation, groups: Sequence[Sequence[SSAValue]], rule: TypeRule) -> bool:
-    """True when the types of the results are those of the type rule."""
+    """Return whether the result types equal the ones that the type rule infers."""
     if not op.results:
         return True
     types = [[value.type for value in group] for group in groups]
@@ -126,7 +126,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
 def _label_operands(
     op: IRDLOperation, groups: Sequence[Sequence[SSAValue]]
 ) -> list[tuple[str | None, Sequence[SSAValue] | SSAValue]]:
-    """The text of each operand field: single operands bare, others with their name."""
+    """Label the operands of each field: single operands bare, others with their name."""
     shown: list[tuple[str | None, Sequence[SSAValue] | SSAValue]] = []
     fields = definition(type(op)).operands
     for (name, field), group in zip(fields, groups, strict=True):
@@ -225,7 +225,7 @@ def _parse_properties(parser: Parser, cls: type[IRDLOperation]) -> dict[str, Att
 def _parse_values(
     parser: Parser, cls: type[IRDLOperation], groups: Sequence[Sequence[UnresolvedOperand]]
 ) -> tuple[Sequence[SSAValue], Sequence[Attribute] | None]:
-    """The operands, and the types of the results; None for those where they are not written."""
+    """Resolve the operands and parse the result types; None for result types not written."""
     flat = [operand for group in groups for operand in group]
     if parser.parse_optional_punctuation(":"):
         position = parser.pos
@@ -238,12 +238,12 @@ def _parse_values(
 
 
 def _end(parser: Parser) -> int:
-    """The end of what was parsed: the next token, where the parser is, may be on another line."""
+    """Return where the parsed text ends; the parser is at the next token, maybe on another line."""
     return len(parser.lexer.input.content[: parser.pos].rstrip())
 
 
 def _known_value(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
-    """The value that an operand names, which must stand before it: its type is not written."""
+    """Look up an operand by name; it must be defined before, because its type is not written."""
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):
         parser.raise_error(
@@ -257,7 +257,7 @@ def _known_value(parser: Parser, operand: UnresolvedOperand) -> SSAValue:
 def _parse_types(
     parser: Parser, cls: type[IRDLOperation], operands: int
 ) -> tuple[list[Attribute], list[Attribute]]:
-    """`T` for a single type shared by all operands and the one result, else a function type."""
+    """Parse `T`, one type shared by all operands and the one result, or a function type."""
     start = parser.pos
     inputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if inputs is None:

@@ -1,7 +1,7 @@
 """Attribute kinds: how one Python value is stored, printed and parsed as a property of an op.
 
 An op declares `axis = integer(-1)`; rules and lowerings then see the plain Python number, and the
-text form shows `axis = 1` without a type suffix, because the declaration already says the kind.
+text form shows `axis = 1` without a type suffix, because the declaration has the kind.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from graphopt.ir.dtypes import as_dtype, from_ir
 class Kind:
     """One kind of attribute value.
 
-    `encode` takes the Python value to the stored attribute and raises TypeError when it does not
-    fit; `decode` is its inverse. `many` is true for lists. `words` are the values of a string that
-    the op knows, where it says so.
+    `encode` maps a Python value to the stored attribute and raises TypeError when it does not fit;
+    `decode` is its inverse. `many` is true for lists. `words` lists the values of a string
+    property, if the op declares them.
     """
 
     name: str
@@ -77,7 +77,7 @@ _string_attr = lru_cache(4096)(StringAttr)
 
 @lru_cache(4096)
 def _float_attr(value: float, _sign: float) -> Attribute:
-    """The attribute of a number; the sign separates 0.0 from -0.0 in the cache."""
+    """Build a float attribute; the sign separates 0.0 from -0.0 in the cache."""
     return FloatAttr(value, f64)
 
 
@@ -102,7 +102,7 @@ def _encode_number(value: Any) -> Attribute:
 
 
 def _needs_all_digits(value: int) -> bool:
-    """True for an int64 that float64 does not hold; TypeError for one beyond both."""
+    """True for an int64 that float64 does not hold exactly; TypeError if neither holds it."""
     if int(float(value)) == value:
         return False
     if not -(2**63) <= value < 2**63:
@@ -161,7 +161,7 @@ def _list_kind(name: str, item: Kind) -> Kind:
 
 
 def _optional_kind(item: Kind) -> Kind:
-    """The kind that also admits None, printed `none`."""
+    """Build a kind that also admits None, printed `none`."""
 
     def print_value(printer: Printer, value: Any) -> None:
         if value is None:
@@ -239,48 +239,48 @@ def _field(kind: Kind, default: Any) -> Any:
 
 
 def integer(default: Any = _REQUIRED) -> Any:
-    """An int64 property; a default of None makes it optional."""
+    """Declare an int64 property; a default of None makes it optional."""
     return _field(INTEGER, default)
 
 
 def flag(default: Any = _REQUIRED) -> Any:
-    """A boolean property."""
+    """Declare a boolean property."""
     return _field(FLAG, default)
 
 
 def number(default: Any = _REQUIRED) -> Any:
-    """A float64 property."""
+    """Declare a float64 property."""
     return _field(NUMBER, default)
 
 
 def string(default: Any = _REQUIRED, *, of: Sequence[str] = ()) -> Any:
-    """A string property; `of` are the words that it may be, for those who try them all.
+    """Declare a string property; `of` lists its values, for tools that try them all.
 
-    The type rule checks them, with words of its own.
+    The type rule checks the value, with its own error message.
     """
     return _field(replace(STRING, words=tuple(of)) if of else STRING, default)
 
 
 def dtype(default: Any = _REQUIRED) -> Any:
-    """An element-type property, given as anything `as_dtype` accepts."""
+    """Declare an element-type property; values are anything that `as_dtype` accepts."""
     return _field(DTYPE, default)
 
 
 def dictionary(default: Any = _REQUIRED) -> Any:
-    """Encoded attributes by name; rules see xDSL's DictionaryAttr."""
+    """Declare a property of encoded attributes by name; rules see xDSL's DictionaryAttr."""
     return _field(DICTIONARY, default)
 
 
 def integers(default: Any = _REQUIRED) -> Any:
-    """A list-of-integers property; rules see a tuple."""
+    """Declare a list-of-integers property; rules see a tuple."""
     return _field(INTEGERS, default)
 
 
 def numbers(default: Any = _REQUIRED) -> Any:
-    """A list-of-floats property; rules see a tuple."""
+    """Declare a list-of-floats property; rules see a tuple."""
     return _field(NUMBERS, default)
 
 
 def strings(default: Any = _REQUIRED) -> Any:
-    """A list-of-strings property; rules see a tuple."""
+    """Declare a list-of-strings property; rules see a tuple."""
     return _field(STRINGS, default)

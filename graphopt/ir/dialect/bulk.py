@@ -26,9 +26,9 @@ def replace_uses(
     values: Mapping[SSAValue, SSAValue],
     stays: Callable[[SSAValue, Operation], bool] = lambda value, user: False,
 ) -> None:
-    """Let every user of a key read its value; values without a name take that of their key.
+    """Redirect the uses of each key to its value; a value without a name hint takes the key's.
 
-    A user reads on the keys of which `stays` says so.
+    A user keeps reading a key where `stays(key, user)` is true.
     """
     users: dict[Operation, list[int]] = {}
     for old, new in values.items():
@@ -58,7 +58,7 @@ def replace_uses(
 
 @contextmanager
 def open_operands(ops: Iterable[Operation]) -> Generator[None]:
-    """Let `replace_uses` change the wide ones of these ops in place inside the block."""
+    """Let `replace_uses` edit the operands of the wide ops in place, in this context."""
     wide = [op for op in ops if len(op.operands) > _WIDE]
     for op in wide:
         op._operands = cast(Any, list(op._operands))
@@ -70,13 +70,13 @@ def open_operands(ops: Iterable[Operation]) -> Generator[None]:
 
 
 def set_arguments(block: Block, arguments: Iterable[BlockArgument]) -> None:
-    """Give a block without arguments these, which were made for it with their positions."""
+    """Set the arguments of a block without any; they were built for it, with their indices."""
     assert not block.args
     block._args = tuple(arguments)
 
 
 def replace_arguments(block: Block, arguments: Sequence[BlockArgument]) -> None:
-    """Give a block these arguments, some of which it may have; the others must be unread."""
+    """Replace a block's arguments and renumber them; removed ones must have no uses."""
     block._args = tuple(arguments)
     for index, argument in enumerate(block._args):
         argument.index = index

@@ -1,6 +1,6 @@
 """Python functions that operators call, by number: a program holds the number.
 
-Apart from the dialect, which a script that builds a program need not import.
+Separate from the dialect, which a script that builds a program need not import.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ _functions: list[Callable[..., Any]] = []
 
 
 def register(function: Callable[..., Any]) -> int:
-    """The number of a function, which is kept for the life of the process."""
+    """Register a function for the life of the process, and return its number."""
     _functions.append(function)
     return len(_functions) - 1
 
 
 def find(number: int) -> Callable[..., Any] | None:
-    """The function with this number; None for one of another process."""
+    """Find the function with this number; None for a number of another process."""
     return _functions[number] if 0 <= number < len(_functions) else None
 
 
 def count() -> int:
-    """The number of functions."""
+    """Count the registered functions."""
     return len(_functions)

@@ -15,7 +15,7 @@ Caller = tuple[str, Any]
 
 
 def caller(op: Operation) -> Caller | None:
-    """The caller of an op; None for an op that does not call Python."""
+    """Return the caller key of an op; None for an op that does not call Python."""
     if isinstance(op, (PyFunc, PyFuncBackward)):
         return op.name, op.attr("function")
     if isinstance(op, (Print, PrintGradient)):
@@ -24,6 +24,6 @@ def caller(op: Operation) -> Caller | None:
 
 
 def callers(module: ModuleOp) -> dict[Caller, PdOp]:
-    """The ops of a module that call Python."""
+    """Map each caller key of a module to its op."""
     found = ((caller(op), op) for op in module.walk())
     return {key: op for key, op in found if key is not None and isinstance(op, PdOp)}

@@ -1,8 +1,8 @@
-"""Rows for boxes in clusters: those of a cluster, and of the clusters in it, are no other box's.
+"""Rows for boxes in clusters: no box outside a cluster shares a row with a box inside it.
 
-A cluster is drawn as a frame around its rows, so nothing else may be in them. Seen from outside it
-is one tall box among the others of its surroundings. A cluster that edges leave and enter again has
-no such place; it is dissolved.
+A cluster, nested clusters included, is drawn as a frame around its rows, so no other box may be in
+them. From outside, a cluster acts as one tall box. A cluster that a path of edges leaves and enters
+again cannot be placed so; it is dissolved.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _Unit = tuple[bool, int]
 
 
 class ClusteredRows:
-    """The row of each box, and its path without the clusters that are dissolved.
+    """The row of each box, and its path without the dissolved clusters.
 
-    An edge leads to a box with a higher number. One that `hangs` is just above its first reader.
+    An edge leads to a box with a higher number. A box that `hangs` goes just above its first
+    reader.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class ClusteredRows:
         self._place(range(len(paths)), 0, 0)
 
     def _place(self, members: Sequence[int], depth: int, row: int) -> int:
-        """Give rows to boxes with the same path up to this depth; the next free row."""
+        """Assign rows to boxes whose paths agree up to this depth; return the next free row."""
         levels = self._levels(members, depth)
         while levels is None:
             levels = self._levels(members, depth)
@@ -57,7 +58,10 @@ class ClusteredRows:
         return (True, path[depth]) if len(path) > depth else (False, number)
 
     def _levels(self, members: Sequence[int], depth: int) -> dict[_Unit, int] | None:
-        """The longest way to each unit; None where a cluster had to be dissolved."""
+        """Compute the level of each unit: the longest path to it.
+
+        On a cycle, dissolves a cluster and returns None.
+        """
         unit_of = {number: self._unit(number, depth) for number in members}
         below: dict[_Unit, dict[_Unit, None]] = {unit: {} for unit in unit_of.values()}
         hangs = dict.fromkeys(below, True)
@@ -84,7 +88,7 @@ class ClusteredRows:
 
 
 def _sort_units(below: dict[_Unit, dict[_Unit, None]]) -> list[_Unit]:
-    """The units after all that lead to them; those in and after a circle are left out."""
+    """Sort units topologically; leave out units on a cycle or after one."""
     waits = dict.fromkeys(below, 0)
     for readers in below.values():
         for reader in readers:

@@ -30,10 +30,10 @@ def paused_collector() -> Generator[None]:
 
 @functools.cache
 def keep_imported(package: str) -> None:
-    """Move all that is alive to the oldest generation, once for each package.
+    """Move all live objects to the oldest generation, once for each package.
 
-    It is called when a large one has been imported: its modules and classes live as long as the
-    process, and the young generations are looked at often. Nothing moves where objects are frozen.
+    Called when a large package has been imported: its modules and classes live as long as the
+    process, and the collector scans young generations often. Nothing moves if objects are frozen.
     """
     if not gc.get_freeze_count():
         gc.freeze()

@@ -25,11 +25,11 @@ def _load_dialects() -> Context:
 
 
 def new_context() -> Context:
-    """An xDSL context that knows everything our modules contain."""
+    """Create an xDSL context with all dialects that our modules use."""
     return _load_dialects().clone()
 
 
 @paused_collector()
 def parse_text(text: str, name: str = "<text>") -> ModuleOp:
-    """The module of a text; ParseError, with the position, where it is not well formed."""
+    """Parse a module; raise ParseError, with the position, for malformed text."""
     return ModuleParser(new_context(), text, name).parse_module()

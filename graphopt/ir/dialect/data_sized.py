@@ -1,9 +1,9 @@
-"""The ops for which a program runs op by op: the elements of tensors decide sizes, axes or counts.
+"""Ops that make a program run op by op: tensor elements decide their sizes, axes or counts.
 
-XLA fixes all sizes when it compiles. A value that follows from shapes and constants is a number by
-then: `gives_numbers` says through which ops it may come, here, for passes and reports, and in the
-lowering, which computes it while it traces. Types do not say everything: whether the branches of a
-`pd.if` have one shape may be known only for the sizes that are fed.
+XLA fixes all sizes when it compiles. By then a value computed from shapes and constants is a
+number: `gives_numbers` decides which ops may compute it. Passes, reports and the lowering, which
+computes such values while it traces, share this definition. Types do not decide everything: whether
+the branches of a `pd.if` have one shape may be known only for the fed sizes.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MOST_NUMBERS = 16
 
 @dataclass(frozen=True)
 class DataSized:
-    """An op that needs data, what of it does, and the value that decides it.
+    """An op that needs data, the part of it that does, the value that decides it, and a remedy.
 
-    That is the feed, the state or the result with which the computation of an operand begins.
+    The value is the feed, the state or the result from which the deciding operand is computed.
     """
 
     op: Operation
@@ -40,7 +40,7 @@ class DataSized:
 
 
 def data_sized(module: ModuleOp) -> Iterator[DataSized]:
-    """The ops for which a program runs op by op, in their order."""
+    """Find the ops that make a program run op by op, in program order."""
     known: set[SSAValue] = set()
     for op in module.walk():
         if gives_numbers(op) and (isinstance(op, ShapeOf) or known.issuperset(op.operands)):
@@ -52,9 +52,9 @@ def data_sized(module: ModuleOp) -> Iterator[DataSized]:
 
 
 def deciding_feeds(module: ModuleOp) -> tuple[str, ...]:
-    """The feeds of a few whole numbers that decide sizes; none where anything else decides some.
+    """Find the short integer feeds that alone decide sizes; empty if another value does.
 
-    With these numbers as constants a program need not run op by op.
+    With these feeds as constants a program need not run op by op.
     """
     function = main_function(module)
     ports = dict(zip(function.body.block.args, signature_of(module).arguments, strict=True))
@@ -78,7 +78,7 @@ def is_short(value: SSAValue) -> bool:
 
 
 def _find_data_operand(op: Operation, known: set[SSAValue]) -> tuple[str, SSAValue, str] | None:
-    """The part of an op that needs data, the operand that decides it, and what to do, if any."""
+    """Find the part of an op that needs data, its deciding operand and a remedy; None if none."""
     if isinstance(op, Dynamic):
         named = zip(op.attr("dynamic"), op.values, strict=True)
         name, value = next((pair for pair in named if pair[1] not in known), ("", None))
@@ -97,7 +97,7 @@ def _find_data_operand(op: Operation, known: set[SSAValue]) -> tuple[str, SSAVal
 
 
 def _source(value: SSAValue, known: set[SSAValue]) -> SSAValue:
-    """The value with which the computation of a value begins that is no number."""
+    """Trace a data-dependent value back to the value that its computation starts from."""
     while value not in known and isinstance(op := value.owner, Operation):
         if isinstance(op, DataSizedOp) or not gives_numbers(op):
             break
@@ -116,7 +116,7 @@ def gives_numbers(op: Operation) -> bool:
 
 
 def _differ(op: If) -> bool:
-    """True when the branches give other shapes, whatever is fed."""
+    """Return whether the branches yield different shapes, whatever is fed."""
     return any(
         _is_other(shape_of(yes.type), shape_of(no.type))
         for yes, no in zip(op.yielded_values(0), op.yielded_values(1), strict=True)
@@ -124,7 +124,7 @@ def _differ(op: If) -> bool:
 
 
 def _changing(op: While) -> SSAValue | None:
-    """A value that a loop begins with and that gets another shape, whatever is fed."""
+    """Find the initial value of a loop variable whose shape changes, whatever is fed."""
     for first, argument in zip(op.carried, op.body.block.args, strict=True):
         sizes = zip(shape_of(first.type), shape_of(argument.type), strict=False)
         if any(size != UNKNOWN and inside == UNKNOWN for size, inside in sizes):

@@ -23,19 +23,19 @@ _SEGMENT_NAME = SEGMENTS.attribute_name
 
 @cache
 def of_op(name: str, error: ProgramError) -> str:
-    """The text of an error of an op, with the name of the op where it does not say it."""
+    """Prefix an op's error message with the op's name, unless the message begins with it."""
     text = str(error)
     return text if text.startswith(f"'{name}'") else f"'{name}': {text}"
 
 
 def definition(cls: type[IRDLOperation]) -> OpDef:
-    """The IRDL definition of an op class."""
+    """Return the IRDL definition of an op class."""
     return cls.get_irdl_definition()
 
 
 @cache
 def attr_kinds(cls: type[IRDLOperation]) -> Mapping[str, Kind]:
-    """The kind of each property that the op declares."""
+    """Map each declared property of an op class to its kind."""
     return {
         name: prop.constr.kind
         for name, prop in definition(cls).properties.items()
@@ -45,7 +45,7 @@ def attr_kinds(cls: type[IRDLOperation]) -> Mapping[str, Kind]:
 
 @cache
 def default_attrs(cls: type[IRDLOperation]) -> Mapping[str, Any]:
-    """The Python values of the properties that have a default."""
+    """Map each property with a default to this default, as a Python value."""
     kinds = attr_kinds(cls)
     return {
         name: kinds[name].decode(prop.default_value)
@@ -56,7 +56,7 @@ def default_attrs(cls: type[IRDLOperation]) -> Mapping[str, Any]:
 
 @cache
 def _encoded_defaults(cls: type[IRDLOperation]) -> Mapping[str, Attribute]:
-    """The stored attributes of the properties that have a default."""
+    """Map each property with a default to this default, as a stored attribute."""
     return {
         name: prop.default_value
         for name, prop in definition(cls).properties.items()
@@ -65,7 +65,7 @@ def _encoded_defaults(cls: type[IRDLOperation]) -> Mapping[str, Attribute]:
 
 
 def attr_values(cls: type[IRDLOperation], properties: Mapping[str, Attribute]) -> dict[str, Any]:
-    """Every property as a Python value, defaults filled in."""
+    """Decode all properties to Python values, with defaults filled in."""
     kinds = attr_kinds(cls)
     values = dict(default_attrs(cls))
     for name, attr in properties.items():
@@ -76,12 +76,12 @@ def attr_values(cls: type[IRDLOperation], properties: Mapping[str, Attribute]) -
 
 @cache
 def operand_names(cls: type[IRDLOperation]) -> tuple[str, ...]:
-    """The names of the operand fields."""
+    """Return the names of the operand fields."""
     return tuple(name for name, _ in definition(cls).operands)
 
 
 def encode_attrs(cls: type[IRDLOperation], attrs: Mapping[str, Any]) -> dict[str, Attribute]:
-    """Python property values as stored attributes; values equal to the default are left out."""
+    """Encode Python property values as attributes; leave out values equal to the default."""
     kinds, defaults = attr_kinds(cls), _encoded_defaults(cls)
     encoded: dict[str, Attribute] = {}
     for name, value in attrs.items():
@@ -108,7 +108,7 @@ def _sizes(sizes: tuple[int, ...]) -> Attribute:
 
 
 def operand_groups(op: IRDLOperation) -> list[Sequence[SSAValue]]:
-    """The operands of each declared field; an absent optional is an empty group."""
+    """Group the operands by declared field; an absent optional operand is an empty group."""
     fields = definition(type(op)).operands
     segments = op.properties.get(_SEGMENT_NAME)
     if isinstance(segments, DenseArrayBase):
@@ -126,7 +126,7 @@ def operand_groups(op: IRDLOperation) -> list[Sequence[SSAValue]]:
 
 
 def as_property(op_class: type[IRDLOperation], name: str, numbers: Sequence[Any]) -> Any:
-    """The elements of a tensor as the value of a property of this op class.
+    """Convert the elements of a tensor to the value of a property of an op class.
 
     Raises ProgramError when they do not fit, such as two numbers for one axis.
     """

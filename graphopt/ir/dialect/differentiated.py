@@ -1,7 +1,7 @@
 """The path of a `pd.grad`: the values that depend on `wrt`, and the ops up to `of`.
 
-Some of these ops may be marked for recomputation by the derivative, in segments: their forward
-results are then not kept. In a `pd.fusion_group` it is the ops with kept results that are marked.
+The derivative may recompute some of these ops, marked in segments: their forward results are then
+not kept. In a `pd.fusion_group`, marks name the ops with kept results instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECOMPUTE, KEPT = "pd.recompute", "pd.kept"
 
 
 def ops_before(op: Grad) -> list[PdOp]:
-    """The ops of the block in front of `op`."""
+    """List the ops before `op` in its block."""
     before: list[PdOp] = []
     block = op.parent
     assert block is not None
@@ -38,7 +38,7 @@ def ops_before(op: Grad) -> list[PdOp]:
 
 
 def active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
-    """The values that depend on `wrt` and through which gradients may flow."""
+    """Find the values that depend on `wrt` and through which gradients may flow."""
     blocked = set(op.no_grad)
     active: set[SSAValue] = set(op.wrt)
     for inner in region:
@@ -47,7 +47,7 @@ def active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
 
 
 def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
-    """The results of an op that depend on active values; of a group by the ops in it."""
+    """List the results that depend on active values; for a group, through its inner ops."""
     if not any(value in active for value in values_read(op)):
         return []
     results: list[SSAValue] = list(op.results)
@@ -66,7 +66,7 @@ def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
 
 
 def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:
-    """The ops between `wrt` and `of`, in program order."""
+    """List the ops between `wrt` and `of`, in program order."""
     wanted: set[SSAValue] = {value for value in op.of if value in active}
     path: list[PdOp] = []
     for inner in reversed(region):
@@ -79,7 +79,7 @@ def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdO
 
 
 def differentiated_ops(module: ModuleOp) -> set[Operation]:
-    """The ops that some gradient goes through."""
+    """Collect the ops on the path of some `pd.grad`."""
     found: set[Operation] = set()
     for op in module.walk():
         if isinstance(op, Grad):
@@ -89,7 +89,7 @@ def differentiated_ops(module: ModuleOp) -> set[Operation]:
 
 
 def gathered_again(ops: Iterable[Operation]) -> dict[SSAValue, PdOp]:
-    """The values that derivatives gather again, or compute from such alone, with their ops."""
+    """Map values that derivatives gather again, or compute from such alone, to their ops."""
     found: dict[SSAValue, PdOp] = {}
     for op in ops:
         if isinstance(op, AllGather) and op.attr("again"):
@@ -102,7 +102,7 @@ def gathered_again(ops: Iterable[Operation]) -> dict[SSAValue, PdOp]:
 
 
 def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
-    """The readers of a value that contribute to its gradient; `grad` for a seed."""
+    """Find the users that contribute to a value's gradient; `grad` is one if it is a target."""
     region = ops_before(grad)
     wanted: set[SSAValue] = set(grad.of)
     found: list[PdOp] = [grad] if value in wanted else []
@@ -117,7 +117,7 @@ def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
 
 
 def segment_of(op: Operation) -> int | None:
-    """The number of the op's recomputed segment; None for a kept op."""
+    """Return the number of the op's recompute segment; None for an op that is kept."""
     attribute = op.attributes.get(RECOMPUTE)
     if attribute is None:
         return None
@@ -125,15 +125,15 @@ def segment_of(op: Operation) -> int | None:
 
 
 def mark_segment(op: Operation, number: int) -> None:
-    """Let the derivative recompute `op`, together with the others of this number."""
+    """Mark `op` for recomputation by the derivative, in the segment `number`."""
     op.attributes[RECOMPUTE] = IntegerAttr(number, i64)
 
 
 def is_kept(op: Operation) -> bool:
-    """True for an op of a group whose results the derivative keeps."""
+    """Return whether the derivative of a fusion group keeps the results of this op in it."""
     return KEPT in op.attributes
 
 
 def mark_kept(op: Operation) -> None:
-    """Let the derivative of the group that `op` is in keep its results."""
+    """Mark an op in a fusion group: the group's derivative keeps its results."""
     op.attributes[KEPT] = UnitAttr()

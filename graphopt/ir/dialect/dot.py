@@ -16,7 +16,7 @@ from graphopt.ir.dialect.types import show
 
 
 def to_dot(module: ModuleOp) -> str:
-    """The text of a directed graph, for `dot -Tsvg`."""
+    """Emit a module as a Graphviz directed graph, for `dot -Tsvg`."""
     return _Graph(signature_of(module)).text(main_function(module).body.block)
 
 
@@ -65,7 +65,7 @@ class _Graph:
         self.node_of |= dict.fromkeys(op.results, node)
 
     def region(self, block: Block, name: str, owner: str, indent: str) -> None:
-        """A box of its own; what it yields goes to the op that it belongs to."""
+        """Draw a region as a cluster; its yield has a dashed edge to the op around it."""
         inner = indent + "  "
         self.lines.append(f"{indent}subgraph cluster_{name} {{")
         for index, argument in enumerate(block.args):
@@ -80,7 +80,7 @@ class _Graph:
 
 
 def _label(op: Operation) -> str:
-    """The label of an op: its name and that of its first result."""
+    """Label an op with its name, its first result's name and its recompute segment."""
     hint = op.results[0].name_hint if op.results else None
     segment = segment_of(op)
     again = "" if segment is None else f"\ncomputed again ({segment})"

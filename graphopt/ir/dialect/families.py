@@ -1,4 +1,4 @@
-"""All ops of the `pd` dialect, which are one file for each family in `ops/`."""
+"""All ops of the `pd` dialect; `ops/` has one file for each family."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ BY_NAME: dict[str, type[PdOp]] = {op.name: op for op in ALL}
 
 
 def family_of(op: type[PdOp]) -> str:
-    """The path of the op's file below `ops/`, without `.py`: `math`, `detection/boxes`."""
+    """Return the path of the op's file below `ops/`, without `.py`: `math`, `detection/boxes`."""
     return op.__module__.removeprefix(f"{ops.__name__}.").replace(".", "/")

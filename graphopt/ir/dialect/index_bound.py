@@ -1,4 +1,4 @@
-"""The numbers that an op may look up or divide by."""
+"""Bounds of the integers that an op looks up or divides by."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class IndexBound:
-    """Numbers in [low, high), or the one that is `allowed`; `reader` is the op that reads them.
+    """Integers in [low, high), or equal to `allowed`; `reader` is the op that reads them.
 
-    One that `divides` holds all numbers but 0.
+    A bound that `divides` admits all integers but 0.
     """
 
     low: int
@@ -20,5 +20,5 @@ class IndexBound:
 
     @property
     def division(self) -> str:
-        """The error of a 0 that divides; the first words are Paddle's."""
+        """The error message of a division by 0; its first words are Paddle's."""
         return f"Integer division by zero encountered in {self.reader}"

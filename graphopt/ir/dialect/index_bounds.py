@@ -1,8 +1,9 @@
-"""The numbers that an op may look up or divide by, and the inputs that hold such numbers.
+"""Bounds of integers that ops look up or divide by, and the inputs that hold such integers.
 
-Paddle raises for an id that names no row, and for an integer that is divided by 0. A compiled step
-cannot, so what is fed is checked before it, and so is state that divides and stays. For ids that a
-step computes there are optional asserts, and for divisors there are asserts where they may be 0.
+Paddle raises for an id that names no row, and for an integer division by 0. A compiled step cannot,
+so feeds are checked before the step, and so are divisors in state that no step writes. For ids that
+a step computes there are optional asserts; for computed divisors there are asserts where they may
+be 0.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
 
 
 def bound_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
-    """The operand of `op` that holds numbers, and its bound; None when nothing is looked up.
+    """Find the index operand of `op` and its bound; None when `op` looks nothing up.
 
-    Paddle 2.6 raises for negative numbers; where indexing a Variable makes the op (`pd.gather_nd`,
-    `pd.take_along_axis`, `pd.put_along_axis`) they count from the end. A size that is not known
-    when the program is compiled bounds nothing.
+    Paddle 2.6 raises for negative indices. They count from the end in the ops that indexing a
+    Variable creates (`pd.gather_nd`, `pd.take_along_axis`, `pd.put_along_axis`). A size unknown at
+    compile time gives no bound.
     """
     if not isinstance(op, PdOp):
         return None
@@ -119,7 +120,7 @@ def _reader(op: PdOp) -> str:
 
 
 def divisor_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
-    """The integers that `op` divides by, and that they are not 0; None for any other op."""
+    """Find the integer divisor of `op`, with a bound that excludes 0; None for any other op."""
     if not isinstance(op, (Divide, FloorDivide, Remainder)):
         return None
     if dtype_of(op.y.type).is_differentiable:
@@ -128,7 +129,7 @@ def divisor_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
 
 
 def fed_bounds(module: ModuleOp, sizes: Collection[str] = ()) -> dict[str, tuple[IndexBound, ...]]:
-    """The bounds of the feeds whose elements are looked up unchanged, by name.
+    """Collect the bounds of feeds that are looked up or divided by unchanged, by name.
 
     `sizes` are feeds that hold sizes, which are not 0. Ops in branches and loops are left out,
     because they may not run.
@@ -146,7 +147,7 @@ def fed_bounds(module: ModuleOp, sizes: Collection[str] = ()) -> dict[str, tuple
 
 
 def kept_divisors(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
-    """The bounds of the state that no step writes and that integers are divided by, by name.
+    """Collect the bounds of integer divisors in state that no step writes, by name.
 
     Ops in branches and loops are left out, as for `fed_bounds`.
     """
@@ -169,10 +170,10 @@ def assert_bounds(module: ModuleOp) -> None:
 
 
 def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
-    """Insert a `pd.assert` before each op that divides integers by computed numbers; False if none.
+    """Insert a `pd.assert` before integer divisions by computed divisors; False if none.
 
-    Not where they are known to be none or are sizes, which are 0 for tensors without elements
-    alone, as in the feeds `sizes`. Raises CheckError for constants with a 0.
+    A divisor known to be non-zero needs none. Nor does a size, as the feeds `sizes` hold: it is 0
+    only for tensors without elements. Raises CheckError for a constant divisor with a 0.
     """
     main = main_function(module).body.block
     divided = [(op, *found) for op in module.walk() if (found := divisor_of(op))]
@@ -195,7 +196,7 @@ def assert_divisors(module: ModuleOp, sizes: Collection[str] = ()) -> bool:
 
 
 def _sizes_known(module: ModuleOp, fed: Collection[str]) -> KnownValues:
-    """The numbers known of all values, where these feeds are sizes."""
+    """Compute the known values of a module whose feeds `fed` hold sizes."""
     main = main_function(module)
     ports = zip(main.body.block.args, function_signature(main).arguments, strict=True)
     sizes: dict[SSAValue, Elements | None] = {
@@ -211,7 +212,7 @@ def _sizes_known(module: ModuleOp, fed: Collection[str]) -> KnownValues:
 
 
 def _are_sizes(elements: Elements | None) -> bool:
-    """True for numbers other than 0, and sums of sizes, each times a positive number."""
+    """True for non-zero numbers and for sums of sizes with positive factors."""
     return elements is not None and all(
         all(factor > 0 for _, factor in element.terms)
         if isinstance(element, SymbolicSum)
@@ -221,7 +222,7 @@ def _are_sizes(elements: Elements | None) -> bool:
 
 
 def _is_positive(value: SSAValue) -> bool:
-    """True for numbers that an op before has kept above 0, or other than 0."""
+    """Return whether the producer keeps a value above 0, or replaces its zeros."""
     owner = value.owner
     if isinstance(owner, FullLike):
         return owner.attr("value") >= 1
@@ -239,7 +240,7 @@ def _is_positive(value: SSAValue) -> bool:
 
 
 def _division_check(divisor: SSAValue, bound: IndexBound) -> list[PdOp]:
-    """The ops that stop a step which divides by 0."""
+    """Build the ops that stop a step in which a divisor is 0."""
     zero = FullLike.make(divisor, value=0.0)
     inside = NotEqual.make(divisor, zero.results[0])
     held = All.make(inside.results[0])
@@ -250,7 +251,7 @@ def _division_check(divisor: SSAValue, bound: IndexBound) -> list[PdOp]:
 
 
 def _assertion(ids: SSAValue, bound: IndexBound) -> list[PdOp]:
-    """The ops that stop a step whose ids are out of bounds."""
+    """Build the ops that stop a step in which an id is out of bounds."""
     made: list[PdOp] = []
 
     def add(op_class: type[PdOp], *operands: Any, **attrs: Any) -> PdOp:
@@ -271,13 +272,13 @@ def _assertion(ids: SSAValue, bound: IndexBound) -> list[PdOp]:
 
 
 def _feed_of(module: ModuleOp, value: SSAValue) -> str | None:
-    """The feed whose elements a value has, in another shape or dtype at most."""
+    """Find the feed whose elements a value holds, maybe in another shape or dtype."""
     port = _port_of(module, value)
     return port.name if port is not None and port.kind == FEED else None
 
 
 def _kept_state(module: ModuleOp, value: SSAValue) -> str | None:
-    """As `_feed_of`, for state that no step writes."""
+    """Find the state, written by no step, whose elements a value holds, as `_feed_of` does."""
     port = _port_of(module, value)
     if port is None or port.kind != STATE or port.stack_of:
         return None
@@ -293,7 +294,7 @@ def _port_of(module: ModuleOp, value: SSAValue) -> Port | None:
 
 
 def _source(value: SSAValue) -> SSAValue:
-    """The value whose elements this one has, in another shape or dtype at most."""
+    """Trace a value back through reshapes, transposes and casts of integers."""
     while isinstance(owner := value.owner, Operation):
         whole = isinstance(owner, Cast) and dtype_of(owner.operands[0].type).startswith("int")
         if not (whole or isinstance(owner, _MOVING)):

@@ -1,7 +1,7 @@
-"""Values as they are known before a program runs: the elements of small ones, and their sizes.
+"""Values known before a program runs: the elements of small tensors, and sizes.
 
-An element is a number, computed in the dtype and so with the rounding that the program would have;
-a sum of sizes that the data decide (`sums.py`); or unknown.
+An element is a number, computed in the value's dtype and so rounded as the program rounds; a sum of
+sizes that the data decide (`sums.py`); or unknown.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ _LARGEST_FACTOR = 2**31
 
 
 class KnownValues:
-    """The elements and sizes of the values of a module, as far as they are known.
+    """The elements and sizes of a module's values, as far as they are known.
 
-    The sizes of a value are those of its type, and sizes of its own. They are followed through the
-    ops that `see` is shown, from the first to the last. `given` are elements known beforehand, None
-    for values that are taken for unknown; what a Known `around` this one knows, this one does.
+    Sizes come from the types, with a symbol of its own for each open axis; `see` refines them and
+    must visit the ops in program order. `given` are elements known beforehand, None for values to
+    treat as unknown. An instance also knows the elements and sizes that `around`, an outer
+    instance, knows.
     """
 
     def __init__(
@@ -76,32 +77,32 @@ class KnownValues:
         self._elements: ChainMap[SSAValue, Elements | None] = ChainMap(dict(given or {}), *outer)
 
     def see(self, op: PdOp) -> None:
-        """Find out the sizes of what an op gives."""
+        """Infer the result sizes of an op and record them."""
         self._sizes |= result_sizes(op, self.sizes, self.elements)
 
     def sizes(self, value: SSAValue) -> Sizes:
-        """The sizes of a value, each a number or a sum."""
+        """Return the sizes of a value, each a number or a symbolic sum."""
         found = self._sizes.get(value)
         return own_sizes(value) if found is None else found
 
     def elements(self, value: SSAValue) -> Elements | None:
-        """The elements of a value; None when they are many, or their number is unknown."""
+        """Return the elements of a value; None if they are many or their number is unknown."""
         if value not in self._elements:
             self._elements[value] = self._find(value)
         return self._elements[value]
 
     def array(self, value: SSAValue) -> Array | None:
-        """The value as an array of its dtype, None when an element is not a known number."""
+        """Return a value as an array of its dtype; None if an element is not a known number."""
         found = self.elements(value)
         return None if found is None or found.dtype == object else found
 
     def truth(self, value: SSAValue) -> bool | None:
-        """A condition as a Python bool, None when it depends on the run."""
+        """Return a condition as a Python bool; None if it depends on the run."""
         found = self.array(value)
         return bool(found.reshape(())) if found is not None and found.size == 1 else None
 
     def note(self, value: SSAValue, elements: Elements) -> None:
-        """Take these for the elements of a value."""
+        """Record the elements of a value."""
         self._elements[value] = elements
 
     def _find(self, value: SSAValue) -> Elements | None:
@@ -115,7 +116,7 @@ class KnownValues:
         return np.full(shape, None) if found is None else found.reshape(shape)
 
     def _compute(self, op: PdOp) -> Any:
-        """The elements of the result by the rule of the op, in any shape; None: all unknown."""
+        """Compute a result's elements by the op's rule, in any shape; None if all are unknown."""
         rule = _RULES.get(type(op), _first if keeps_order(op) else None)
         if rule is None:
             return None
@@ -126,13 +127,13 @@ class KnownValues:
 
 
 def known_numbers(value: SSAValue) -> tuple[Any, ...] | None:
-    """The elements of a value in order, None when they depend on the run."""
+    """Return the elements of a value in order; None if they depend on the run."""
     found = KnownValues().array(value)
     return None if found is None else tuple(found.ravel().tolist())
 
 
 def constant(value: SSAValue) -> float | None:
-    """The one number that a value consists of, None when it is not known before the run."""
+    """Return the number that fills a value; None if it is unknown before the run."""
     if isinstance(value.owner, (Full, FullLike)):
         return value.owner.attr("value")
     numbers = known_numbers(value)
@@ -140,7 +141,7 @@ def constant(value: SSAValue) -> float | None:
 
 
 def _round_elements(elements: Array, dtype: DType) -> Array:
-    """The elements as a dtype holds them."""
+    """Convert elements to a dtype; symbolic sums and unknown elements stay."""
     if elements.dtype != object:
         return convert_as_x86(elements, dtype)
     found = [_one_held(element, dtype) for element in elements.ravel()]
@@ -197,7 +198,7 @@ def _gather(op: PdOp, x: Elements, index: Elements) -> Elements | None:
 
 
 def _stride(op: PdOp, x: Elements) -> Elements | None:
-    """By bounds as those of Python, where one before the first element is none."""
+    """Slice with strides as Python does; a backward slice may end before the first element."""
     cut = [slice(None)] * x.ndim
     names = ("axes", "starts", "ends", "strides")
     for axis, start, end, step in zip(*map(op.attr, names), strict=True):
@@ -226,7 +227,7 @@ Rule = Callable[..., Any]
 
 
 def _elementwise(compute: Compute, of_sums: Compute | None = None) -> Rule:
-    """The rule of an op that is `compute` on numbers, and `of_sums` where an element is a sum."""
+    """Make a rule from `compute` on numbers, and `of_sums` where an element is a sum."""
 
     def rule(op: PdOp, *operands: Elements) -> Any:
         if all(operand.dtype != object for operand in operands):
@@ -250,29 +251,29 @@ def _plain(element: Element) -> Element:
 
 
 def _floor_divide(x: Array, y: Array) -> Array | None:
-    """Integers only, and none by 0."""
+    """Divide integers and round down; None for other dtypes or a divisor of 0."""
     return np.floor_divide(x, y) if x.dtype.kind in "iu" and np.all(y) else None
 
 
 def _divide(x: Array, y: Array) -> Array | None:
-    """Whole numbers towards zero, and none by 0."""
+    """Divide; integers round toward zero, with None for a divisor of 0."""
     if x.dtype.kind not in "iu":
         return x / y
     return np.where((x < 0) != (y < 0), -(-x // y), x // y).astype(x.dtype) if np.all(y) else None
 
 
 def _choose_element(condition: Element, x: Element, y: Element) -> Element:
-    """One of two elements, one of which may be a sum."""
+    """Select one of two elements, which may be sums; None if the condition is a sum."""
     return None if isinstance(condition, SymbolicSum) else x if condition else y
 
 
 def _divide_sum(x: Amount, y: Amount) -> Amount | None:
-    """Not by a size, which may be 0."""
+    """Divide a sum by a number; None for a symbolic divisor, which may be 0."""
     return None if isinstance(y, SymbolicSum) else quotient(x, y)
 
 
 def _scale(op: PdOp, x: Elements) -> Any:
-    """Scale in the dtype of x; with a factor that this dtype cannot hold it is left to the run."""
+    """Scale in the dtype of x; None if an integer dtype cannot hold the factor or the bias."""
     dtype, after = dtype_of(op.operands[0].type).numpy, op.attr("bias_after_scale")
     given = op.attr("scale"), op.attr("bias")
     factor, bias = (np.asarray(number).astype(dtype) for number in given)

@@ -1,9 +1,9 @@
 """A layered layout: boxes in rows, edges downwards and around the boxes of other rows.
 
 After Sugiyama, Tagawa and Toda (1981): rows by longest paths, joints where an edge passes a row,
-rows in the order of the mean position of their neighbours. Then each box is as near as the widths
-allow to the place of its dominator, the last box that all paths to it go through. So a chain goes
-straight down, and goes on so where branches join.
+rows in the order of the mean position of their neighbors. Then each box moves as near as the widths
+allow to its dominator, the last box that all paths to it go through. So a chain goes straight down,
+also past the point where branches join.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Edge = tuple[int, int]
 class LayoutNode:
     """A box, or a joint of edges in a row between their ends; `x` is its middle.
 
-    One that is `aside` is a joint, or a box that no fed box leads to.
+    `aside` marks a joint, or a box that is neither fed nor reached from a fed box.
     """
 
     width: float
@@ -39,7 +39,7 @@ class LayoutNode:
 
     @property
     def is_main(self) -> bool:
-        """True for a box that a fed one leads to."""
+        """True for a box that a fed box leads to."""
         return bool(self.above) and not self.aside
 
 
@@ -58,10 +58,10 @@ class Layout:
 def lay_out(
     widths: Sequence[float], edges: Sequence[Edge], fed: Set[int], paths: Sequence[Path] = ()
 ) -> Layout:
-    """The layout of boxes of these widths; an edge leads to a box with a higher number.
+    """Lay out boxes of these widths; an edge leads to a box with a higher number.
 
-    A box that no `fed` one leads to is one row above its first reader, as is a fed one. `paths` are
-    the clusters around each box, if there are any.
+    A box that no `fed` box leads to goes one row above its first reader, fed boxes included.
+    `paths` are the clusters around each box, if there are any.
     """
     nodes = [LayoutNode(width) for width in widths]
     hangs = _set_rows(nodes, edges, fed)
@@ -82,9 +82,9 @@ def lay_out(
 
 
 def _set_rows(nodes: Sequence[LayoutNode], edges: Sequence[Edge], fed: Set[int]) -> list[bool]:
-    """Each box is below what it reads; one without fed ones above, near its readers.
+    """Put each box below the boxes it reads; one without a fed ancestor goes above its readers.
 
-    Returns which those are.
+    Returns whether each box is without a fed ancestor.
     """
     above: list[list[int]] = [[] for _ in nodes]
     below: list[list[int]] = [[] for _ in nodes]
@@ -104,7 +104,7 @@ def _set_rows(nodes: Sequence[LayoutNode], edges: Sequence[Edge], fed: Set[int])
 
 
 def _common_dominator(nodes: Sequence[LayoutNode], numbers: Sequence[int]) -> int:
-    """The last box that all paths to these go through, -1 for none; it may be one of them."""
+    """Find the last box on all paths to `numbers`, maybe one of them; -1 if there is none."""
     if not numbers:
         return -1
     found = numbers[0]
@@ -115,7 +115,7 @@ def _common_dominator(nodes: Sequence[LayoutNode], numbers: Sequence[int]) -> in
 
 
 def _split_wide_rows(nodes: Sequence[LayoutNode]) -> None:
-    """Give the boxes of a row that is too wide several rows below each other."""
+    """Split each row that is too wide into several rows."""
     groups: dict[int, list[LayoutNode]] = {}
     for node in nodes:
         groups.setdefault(node.row, []).append(node)
@@ -152,7 +152,7 @@ def _add_joints(nodes: list[LayoutNode], edges: Sequence[Edge]) -> list[list[int
 
 
 def _place(nodes: Sequence[LayoutNode], rows: Sequence[list[LayoutNode]]) -> None:
-    """Sort the rows by their neighbours, then set their places."""
+    """Order each row by the mean positions of its neighbors, then assign final positions."""
     for row in rows:
         _spread_row(row, [0.0] * len(row))
     for sweep in range(SWEEPS):
@@ -167,23 +167,23 @@ def _place(nodes: Sequence[LayoutNode], rows: Sequence[list[LayoutNode]]) -> Non
 
 
 def _final(nodes: Sequence[LayoutNode], node: LayoutNode) -> float:
-    """The place that a box should have, when the order of its row is settled."""
+    """Compute the target position of a box in a row whose order is final."""
     if node.dominator >= 0:
         return nodes[node.dominator].x
     return _mean(nodes, node, down=node.joint or node.is_main)
 
 
 def _mean(nodes: Sequence[LayoutNode], node: LayoutNode, *, down: bool) -> float:
-    """The mean place of the neighbours above, on the way down, or below; of the main line first."""
+    """Average the positions of the neighbors above (`down`) or below, main-line ones if any."""
     near = [nodes[i] for i in (node.above if down else node.below)]
     near = [other for other in near if not other.aside] or near
     return sum(other.x for other in near) / len(near) if near else node.x
 
 
 def _spread_row(row: Sequence[LayoutNode], wanted: Sequence[float]) -> None:
-    """Put a row, in its order, as near to the wanted places as the widths allow.
+    """Place a row, in its order, as near to the wanted positions as the widths allow.
 
-    Least squares with weights, by pooling neighbours that would overlap.
+    Weighted least squares, by pooling neighbors that would overlap.
     """
     offsets: list[float] = []
     for number, node in enumerate(row):

@@ -1,9 +1,9 @@
 """The base class of every `pd` operation: building from Python values, type rules, text form.
 
-A concrete op declares operands, results and properties with xDSL's field definitions and one
-static method `infer`. `infer` and the op's lowering are called the same way: one argument per
+A concrete op declares operands, results and properties with xDSL's field definitions and one static
+method `infer`. `infer` and the op's lowering are called the same way, by keyword: one argument per
 operand (a type here, an array there; None for an absent optional, a tuple for a variadic) and one
-per property, by name, and only those that the function names in its signature.
+per property. Each gets only the arguments that its signature names.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _CLASSES: dict[str, type[PdOp]] = {}
 class PdOp(IRDLOperation, ABC):
     """An operation of the `pd` dialect on tensors; `infer` returns the result types.
 
-    A subclass with a `name` is found by it (`class_of`).
+    A subclass with a `name` is registered under it for `class_of`.
     """
 
     REGIONS: ClassVar[tuple[str, ...]] = ()
@@ -71,14 +71,14 @@ class PdOp(IRDLOperation, ABC):
 
     @staticmethod
     def infer(*args: Any, **kwargs: Any) -> Any:
-        """The result type (or a tuple of them) for these operand types and property values."""
+        """Infer the result type, or a tuple of them, from operand types and property values."""
         raise NotImplementedError
 
     @staticmethod
     def infer_partly(*args: Any, **values: Any) -> Any:
-        """The result types when some properties are known in part only (`Partial`).
+        """Infer the result types when some properties are known in part only (`Partial`).
 
-        Unless an op says more, its result has the rank of its first operand, and open sizes.
+        By default the result has the rank of the first operand, and open sizes.
         """
         first: Tensor | tuple[Tensor, ...] = next(iter(values.values()))
         x = first[0] if isinstance(first, tuple) else first
@@ -105,25 +105,25 @@ class PdOp(IRDLOperation, ABC):
         return op
 
     def attr_values(self) -> dict[str, Any]:
-        """Every property as a Python value, defaults filled in."""
+        """Decode all properties to Python values, with defaults filled in."""
         return attr_values(type(self), self.properties)
 
     def attr(self, name: str) -> Any:
-        """One property as a Python value."""
+        """Return one property as a Python value."""
         found = self.properties.get(name)
         if found is None:
             return default_attrs(type(self))[name]
         return attr_kinds(type(self))[name].decode(found)
 
     def operand_groups(self) -> list[Sequence[SSAValue]]:
-        """The operands of each declared field; an absent optional is an empty group."""
+        """Group the operands by declared field; an absent optional is an empty group."""
         return operand_groups(self)
 
     def verify(self, verify_nested_ops: bool = True) -> None:
-        """As in xDSL, but an op that has not changed since it was found valid is not checked again.
+        """Verify as xDSL does, but skip an op that has not changed since it was last valid.
 
-        Validity follows from types and properties, except of an op with regions and of the last op
-        of a block, which are always checked.
+        Validity follows from types and properties, except for an op with regions and for the last
+        op of a block, which are always checked.
         """
         if self.next_op is None or self.regions:
             super().verify(verify_nested_ops)
@@ -163,17 +163,17 @@ class PdOp(IRDLOperation, ABC):
                 )
 
     def print(self, printer: Printer) -> None:
-        """`pd.name(%x, bias = %b, rest = [%c]) {axis = 1} -> types`; see `assembly.py`."""
+        """Print `pd.name(%x, bias = %b, rest = [%c]) {axis = 1} -> types`; see `assembly.py`."""
         print_op(self, printer, self.REGIONS, partial(infer_types, type(self)))
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        """The inverse of `print`; errors carry the position in the text."""
+        """Parse the text that `print` prints; errors carry the position in the text."""
         return parse_op(cls, parser, cls.REGIONS, partial(infer_types, cls))
 
 
 def class_of(name: str) -> type[PdOp]:
-    """The op class of this name; ProgramError when there is none."""
+    """Look up the op class of a name; raise ProgramError when there is none."""
     if name not in _CLASSES:
         raise ProgramError(f"'{name}' is not an op")
     return _CLASSES[name]
@@ -181,7 +181,7 @@ def class_of(name: str) -> type[PdOp]:
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The names a rule takes by keyword; None when it takes any (`**attrs`)."""
+    """Return the names that a rule takes by keyword; None if it takes any (`**attrs`)."""
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
         return None
@@ -189,7 +189,7 @@ def parameters_of(function: Callable[..., Any]) -> frozenset[str] | None:
 
 
 def call_rule(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """Call a type rule or lowering with those of `values` that its signature names."""
+    """Call a type rule or lowering with the `values` that its signature names."""
     wanted = parameters_of(function)
     if wanted is None:
         return function(**values)
@@ -197,7 +197,7 @@ def call_rule(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
 
 
 def bind_groups(cls: type[PdOp], groups: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Operand groups by field name: a value, None, or a tuple, as the field is declared."""
+    """Bind operand groups to field names: a value, None or a tuple, as the field declares."""
     bound: dict[str, Any] = {}
     for (name, field), group in zip(definition(cls).operands, groups, strict=True):
         if isinstance(field, OptOperandDef):
@@ -214,9 +214,9 @@ def bind_groups(cls: type[PdOp], groups: Sequence[Sequence[Any]]) -> dict[str, A
 def infer_types(
     cls: type[PdOp], groups: Sequence[Sequence[Attribute]], attrs: Mapping[str, Any]
 ) -> list[Tensor]:
-    """Result types of an op class; ProgramError names the op and its operand types.
+    """Infer the result types of an op class; a ProgramError names the operand types.
 
-    It is an OperandError (TypeError as well) for a dtype that the op does not take.
+    The error is an OperandError, also a TypeError, for a dtype that the op does not support.
     """
     bound = bind_groups(cls, groups)
     missing = attr_kinds(cls).keys() - attrs.keys()
@@ -236,7 +236,7 @@ def infer_types(
 
 
 def as_group(operand: Any) -> list[SSAValue]:
-    """One operand as given to `make` as the list of its values."""
+    """Convert one operand of `make` to the list of its values."""
     if operand is None:
         return []
     if isinstance(operand, SSAValue):

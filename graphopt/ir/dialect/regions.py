@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 
 def captured_values(op: Operation) -> list[SSAValue]:
-    """The values from around `op` that its regions use, each once, in the order of first use."""
+    """List the outer values that the regions of `op` use, once each, in order of first use."""
     if not op.regions:
         return []
     inside: set[SSAValue] = set()
@@ -27,18 +27,18 @@ def captured_values(op: Operation) -> list[SSAValue]:
 
 
 def values_read(op: Operation) -> list[SSAValue]:
-    """The operands of `op`, then what its regions capture."""
+    """List the operands of `op`, then the values that its regions capture."""
     return [*op.operands, *captured_values(op)]
 
 
 def inner_ops(op: Operation) -> Iterator[Operation]:
-    """Every op inside the regions of `op`, at any depth."""
+    """Iterate over every op inside the regions of `op`, at any depth."""
     for region in op.regions:
         yield from region.walk()
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation | None:
-    """The op of `block` that is `op` or contains it; None when there is none."""
+    """Find the op of `block` that is `op` or contains it; None when there is none."""
     at: Operation | None = op
     while at is not None and at.parent is not block:
         at = at.parent_op()

@@ -1,4 +1,4 @@
-"""A program for arguments of other types: every op is created again for them."""
+"""Retyping: rebuild a program, op by op, for arguments of other types."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Attrs = Callable[[PdOp], Mapping[str, Any]]
 
 
 def retype_module(module: ModuleOp, retype: Retype, attrs: Attrs) -> ModuleOp | None:
-    """The program for arguments of other types; None when an op does not take them.
+    """Rebuild a program for arguments of other types; None if an op does not accept them.
 
-    `attrs` returns the properties of each op, which may name dtypes and sizes.
+    Also None for a program with regions. `attrs` returns the properties of each op, which may name
+    dtypes and sizes.
     """
     made = module.clone()
     function = main_function(made)

@@ -1,9 +1,9 @@
 """Tensors as matrices of rows: the ops that compute each row from one row of their operands.
 
-A kernel computes a block of rows at a time. Its tensors have one shape, of which the first axes
-number the rows and the others are a row; or one number for each row; or the same row for all; or
-one number. These are the forms of a value. An op has a row form where each row of its results
-depends on that row of its operands alone.
+A kernel computes a block of rows at a time. Each of its values has one of four forms: the whole
+matrix, whose first axes number the rows; one number for each row; one row shared by all; or one
+number. An op has row forms where each row of its results depends only on the same row of its
+operands.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ WHOLE, ROW, COLUMN, ONE = (
 
 @dataclass(frozen=True)
 class MatrixFrame:
-    """The shape of the whole matrix, whose first `lead` axes number the rows."""
+    """The shape of the whole matrix; its first `lead` axes number the rows."""
 
     shape: Shape
     lead: int
 
     @property
     def length(self) -> int:
-        """The elements of a row; UNKNOWN where that is known only when the program runs."""
+        """The number of elements in a row; UNKNOWN if only the run decides it."""
         return product(self.shape[self.lead :])
 
     def place(self, shape: Shape) -> MatrixForm | None:
-        """The form of an operand that broadcasts, as in NumPy, to the matrix or to its rows."""
+        """Find the form in which an operand broadcasts to the matrix, as in NumPy; else None."""
         if len(shape) > len(self.shape):
             return None
         padded = (1,) * (len(self.shape) - len(shape)) + tuple(shape)
@@ -70,7 +70,7 @@ class MatrixFrame:
         return None if rows is None or columns is None else MatrixForm(rows, columns)
 
     def is_flat(self, shape: Shape) -> bool:
-        """True for one number for each row, without axes in the place of the row."""
+        """True for one number for each row, without axes for the columns."""
         return tuple(shape) == self.shape[: self.lead]
 
 
@@ -107,7 +107,7 @@ COMBINING = (*SUMMARIES, *NORMALISERS)
 
 
 def frame_of(op: Operation) -> MatrixFrame | None:
-    """The rows that an op combines the elements of; None where it does not combine rows."""
+    """Find the matrix whose rows an op combines; None for an op that does not combine rows."""
     if not isinstance(op, PdOp) or not isinstance(op, COMBINING):
         return None
     shape = tuple(shape_of(op.operands[0].type))
@@ -127,7 +127,7 @@ def frame_of(op: Operation) -> MatrixFrame | None:
 
 
 def forms_of(op: Operation, frame: MatrixFrame) -> RowForms | None:
-    """The forms in which an op computes rows of this frame; None where it does not."""
+    """Find the forms in which an op computes rows of this frame; None where it does not."""
     if not isinstance(op, PdOp) or not has_row_dtypes(op):
         return None
     if isinstance(op, COMBINING):
@@ -142,7 +142,7 @@ def forms_of(op: Operation, frame: MatrixFrame) -> RowForms | None:
 
 
 def has_row_dtypes(op: PdOp) -> bool:
-    """True for an op on tensors of dtypes that kernels of rows compute in."""
+    """True for an op whose dtypes row kernels support."""
     values = [*op.operands, *op.results]
     if isinstance(op, COMBINING) and not dtype_of(op.operands[0].type).is_floating:
         return False
@@ -170,7 +170,7 @@ def _broadcasting(op: Expand, frame: MatrixFrame) -> RowForms | None:
 
 
 def _view(op: PdOp, frame: MatrixFrame) -> RowForms | None:
-    """A view of one number for each row, with or without axes in the place of the row."""
+    """Match a view of one number for each row, with or without unit axes for the columns."""
     shapes = [shape_of(value.type) for value in (*op.operands, *op.results)]
     rows = all(frame.is_flat(shape) or frame.place(shape) == ROW for shape in shapes)
     return RowForms((ROW,), (ROW,)) if rows and len(shapes) == 2 else None
@@ -193,7 +193,7 @@ def _elementwise(op: PdOp, frame: MatrixFrame) -> RowForms | None:
 
 
 def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, MatrixForm] | None:
-    """The forms of all values of ops that are computed by rows together; None if they are not."""
+    """Find the forms of all values of ops that one row kernel can compute; None if it cannot."""
     frames = {frame for op in ops if (frame := frame_of(op)) is not None}
     if len(frames) != 1:
         return None
@@ -213,5 +213,5 @@ def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, MatrixForm] | None:
 
 
 def frame_in(ops: Iterable[Operation]) -> MatrixFrame:
-    """The frame of ops of which `forms_in` knows the forms."""
+    """Return the frame of ops for which `forms_in` found the forms."""
     return next(frame for op in ops if (frame := frame_of(op)) is not None)

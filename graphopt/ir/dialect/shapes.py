@@ -1,4 +1,4 @@
-"""Shapes as tuples, in which a dimension may be unknown; the types of the dialect have them."""
+"""Shapes as tuples whose dimensions may be unknown, as in the tensor types of the dialect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 
 
 def broadcast_dim(a: int, b: int) -> int | None:
-    """The dimension that `a` and `b` broadcast to, None when they do not."""
+    """Broadcast two dimensions; None when they do not broadcast."""
     if a == b or b == 1:
         return a
     if a == 1:
@@ -25,9 +25,9 @@ def broadcast_dim(a: int, b: int) -> int | None:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """NumPy broadcasting with unknown dimensions; ProgramError when two known ones differ.
+    """Broadcast shapes as NumPy does; raise ProgramError when two known dimensions differ.
 
-    An unknown dimension against a known one other than 1 is taken to be equal to it.
+    An unknown dimension is assumed to be equal to a known one other than 1.
     """
     rank = max((len(shape) for shape in shapes), default=0)
     result: list[int] = [1] * rank
@@ -50,5 +50,5 @@ def agree(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def element_count(shape: Shape) -> int:
-    """The number of elements, UNKNOWN when a dimension is."""
+    """Count the elements of a shape; UNKNOWN when a dimension is unknown."""
     return UNKNOWN if UNKNOWN in shape else math.prod(shape)

@@ -46,14 +46,14 @@ CHECK_FINITE = "pd.check_finite"
 
 
 def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
-    """The reasons why gradient operators did not become a `pd.grad`, one per backward pass."""
+    """Return why gradient operators did not become a `pd.grad`, one reason per backward pass."""
     found = module.attributes.get(KEPT_GRADIENTS)
     texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
     return tuple(text.data for text in texts)
 
 
 def compute_in_full(module: ModuleOp) -> None:
-    """Let the float32 products of a module be in float32, and not in TF32, on any device."""
+    """Require float32 products in float32, not in TF32, on any device."""
     module.attributes[FULL_PRECISION] = UnitAttr()
 
 
@@ -63,12 +63,12 @@ def computes_in_full(module: ModuleOp) -> bool:
 
 
 def check_finite(module: ModuleOp) -> None:
-    """Let a module check the results of its ops for NaN and infinities."""
+    """Require a module to check the results of its ops for NaN and infinities."""
     module.attributes[CHECK_FINITE] = UnitAttr()
 
 
 def checks_finite(module: ModuleOp) -> bool:
-    """True when a module notes NaN and infinities."""
+    """True when a module checks the results of its ops for NaN and infinities."""
     return CHECK_FINITE in module.attributes
 
 
@@ -78,8 +78,8 @@ class Port:
 
     State with `shard_of` is a part of a value of that type, which the replicas hold together; with
     `cut` as well it is a piece along that axis, and the devices of a replica hold it together.
-    State with `stack_of` is the variables of these names, of one type, along a new first axis.
-    That with `order` has its axes in another order: axis i is the variable's axis order[i].
+    State with `stack_of` stacks the variables of these names, of one type, along a new first axis.
+    State with `order` has its axes in another order: axis i is the variable's axis order[i].
     """
 
     kind: str
@@ -93,7 +93,7 @@ class Port:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables that this is."""
+        """The names of the variables that this port holds."""
         return self.stack_of or (self.name,)
 
     @property
@@ -108,7 +108,7 @@ class Port:
 
     @property
     def whole(self) -> tuple[int, ...] | None:
-        """The sizes of the value that devices hold together; None where each has its own."""
+        """The shape of the value that devices hold together; None where each has its own value."""
         return None if self.shard_of is None else shape_of(self.shard_of)
 
 
@@ -120,7 +120,7 @@ class Signature:
     results: tuple[Port, ...]
 
     def names(self, ports: tuple[Port, ...], kind: str) -> tuple[str, ...]:
-        """The names of the ports of one kind, in order."""
+        """List the names of the ports of one kind, in order."""
         return tuple(port.name for port in ports if port.kind == kind)
 
     @property
@@ -150,7 +150,7 @@ class Signature:
 
 
 def main_function(module: ModuleOp) -> FuncOp:
-    """The `@main` function of a module; ValueError when there is none."""
+    """Return the `@main` function of a module; raise ValueError when there is none."""
     found = _function(module, "main")
     if found is None:
         raise ValueError("the module has no function @main")
@@ -158,7 +158,7 @@ def main_function(module: ModuleOp) -> FuncOp:
 
 
 def prepare_function(module: ModuleOp) -> FuncOp | None:
-    """The `@prepare` function of a module, if it has one."""
+    """Return the `@prepare` function of a module; None when there is none."""
     return _function(module, "prepare")
 
 
@@ -170,12 +170,12 @@ def _function(module: ModuleOp, name: str) -> FuncOp | None:
 
 
 def signature_of(module: ModuleOp) -> Signature:
-    """The signature of a module's `@main`; ValueError when an argument has no role."""
+    """Read the signature of a module's `@main`; raise ValueError for an argument without a role."""
     return function_signature(main_function(module))
 
 
 def function_signature(function: FuncOp) -> Signature:
-    """The signature of one function; ValueError when an argument has no role."""
+    """Read the signature of one function; raise ValueError for an argument without a role."""
     parts = function.function_type, function.arg_attrs, function.res_attrs
     known = _signatures.get(function)
     # attributes do not change: a function whose signature is edited has others
@@ -198,7 +198,7 @@ _signatures = WeakKeyDictionary()
 
 
 def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
-    """The feeds and the state that a module reads, in `@main` or in `@prepare`."""
+    """List the feeds and the state that a module reads, in `@main` or in `@prepare`."""
     prepare = prepare_function(module)
     first = function_signature(prepare).arguments if prepare is not None else ()
     ports = {(port.kind, port.name): port for port in (*signature_of(module).arguments, *first)}
@@ -206,19 +206,19 @@ def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
 
 
 def result_port(function: FuncOp, index: int) -> Port:
-    """One result of a function, found without the others."""
+    """Read one result port of a function, without reading the others."""
     attrs, types = function.res_attrs, function.function_type.outputs.data
     one = slice(index, index + 1)
     return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
 
 
 def stack_name(names: Sequence[str]) -> str:
-    """The name of a stack of variables: no other one begins with the same variable."""
+    """Name a stack of variables; no other stack begins with the same variable."""
     return f"{names[0]} .. {names[-1]}"
 
 
 def stack_entry(names: Sequence[str]) -> DictionaryAttr:
-    """The attributes of an argument or a result that is a stack of variables."""
+    """Build the attributes of an argument or a result that is a stack of variables."""
     listed = ArrayAttr([StringAttr(name) for name in names])
     return DictionaryAttr({STATE: StringAttr(stack_name(names)), STACK_OF: listed})
 
@@ -251,7 +251,7 @@ def _ports(
 
 
 def _check_stacks(ports: tuple[Port, ...], what: str) -> None:
-    """ValueError when a variable is in a stack and elsewhere, too."""
+    """Raise ValueError when a variable is in a stack and elsewhere, too."""
     if any(port.stack_of for port in ports):
         names = [name for port in ports if port.kind == STATE for name in port.variables]
         if len(set(names)) < len(names):
@@ -260,7 +260,7 @@ def _check_stacks(ports: tuple[Port, ...], what: str) -> None:
 
 
 def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[str, ...]:
-    """The variables of a stack; ValueError unless there is one for each item of its first axis."""
+    """Read the variables of a stack; raise ValueError unless the first axis has an item of each."""
     if STACK_OF not in entry:
         return ()
     found = entry[STACK_OF]
@@ -277,7 +277,7 @@ def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tu
 
 
 def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[int, ...]:
-    """The order of the axes of state; ValueError unless it has each axis once."""
+    """Read the axis order of state; raise ValueError unless it is a permutation of the axes."""
     if ORDER not in entry:
         return ()
     found = entry[ORDER]
@@ -291,7 +291,7 @@ def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tupl
 
 
 def _cut(entry: Mapping[str, Attribute], port: Port, where: str) -> int:
-    """The axis of a piece; ValueError unless the whole value is longer along that axis alone."""
+    """Read the axis of a piece; raise ValueError unless only that axis differs from the whole."""
     found, whole = entry[CUT], port.whole
     axis = cast("IntegerAttr[Any]", found).value.data if isinstance(found, IntegerAttr) else -1
     shape = port.shape

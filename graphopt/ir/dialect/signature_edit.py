@@ -1,4 +1,4 @@
-"""Changes of a function's arguments and results, with what is said of them and the types."""
+"""Edits of a function's signature: its arguments and results, their attributes and types."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ Attributes = Mapping[str, Attribute]
 
 @contextmanager
 def edit_signature(function: FuncOp) -> Generator[SignatureEdit]:
-    """Edit the signature of a function; arguments, attributes and type change when this ends."""
+    """Edit a function's signature; arguments, attributes and type change on exit."""
     edit = SignatureEdit(function)
     yield edit
     edit.finish()
 
 
 def add_feed(function: FuncOp, name: str, type_: Attribute) -> BlockArgument:
-    """A new last argument, fed under this name."""
+    """Append an argument that is a feed of this name."""
     with edit_signature(function) as edit:
         return edit.add(type_, port_attributes(FEED, name))
 
 
 def port_attributes(kind: str, name: str) -> DictionaryAttr:
-    """The attributes of an argument or a result of this kind and name."""
+    """Build the attributes of an argument or a result of this kind and name."""
     return DictionaryAttr({kind: StringAttr(name)})
 
 
 def state_name(attributes: DictionaryAttr) -> str | None:
-    """The name of an argument or a result that is state."""
+    """Return the name of an argument or a result that is state; None for others."""
     name = attributes.data.get(STATE)
     return name.data if isinstance(name, StringAttr) else None
 
 
 class SignatureEdit:
-    """The arguments and results of a function, being changed.
+    """The arguments and results of a function under edit.
 
-    `results` are the attributes of what the function returns, in the order of its operands.
+    `results` holds the attributes of the returned values, in order.
     """
 
     def __init__(self, function: FuncOp) -> None:
@@ -67,13 +67,13 @@ class SignatureEdit:
         return self._end.operands
 
     def add(self, type_: Attribute, attributes: DictionaryAttr) -> BlockArgument:
-        """A new last argument."""
+        """Append an argument."""
         made = BlockArgument(type_, self._function.body.block, len(self._arguments))
         self._arguments.append((made, attributes))
         return made
 
     def replace(self, old: BlockArgument, type_: Attribute) -> BlockArgument:
-        """An argument of another type in the place of one, of which the same is said."""
+        """Replace an argument by one of another type; keep its attributes and name."""
         slot = self._arguments[old.index]
         assert slot is not None and slot[0] is old
         made = BlockArgument(type_, self._function.body.block, old.index)
@@ -82,32 +82,32 @@ class SignatureEdit:
         return made
 
     def drop(self, arguments: Collection[BlockArgument]) -> None:
-        """Remove arguments, which nothing may read when the edit ends."""
+        """Remove arguments; they must have no uses when the edit ends."""
         for argument in arguments:
             self._arguments[argument.index] = None
 
     def mark(self, said: Mapping[str, Attributes]) -> None:
-        """Say more of state, by its name: of arguments and of results."""
+        """Add attributes to state, by its name, among arguments and results."""
         self._arguments = [slot and (slot[0], _mark(slot[1], said)) for slot in self._arguments]
         self.results = [_mark(attributes, said) for attributes in self.results]
 
     def give(self, value: SSAValue, attributes: DictionaryAttr) -> None:
-        """Return one more value."""
+        """Append a returned value."""
         self._end.operands = [*self._end.operands, value]
         self.results.append(attributes)
 
     def keep_results(self, kept: Sequence[int]) -> None:
-        """Return only some of the values, by their places."""
+        """Keep only the returned values at these positions."""
         if len(kept) < len(self.results):
             self._end.operands = [self._end.operands[at] for at in kept]
             self.results = [self.results[at] for at in kept]
 
     def set_result(self, at: int, value: SSAValue) -> None:
-        """Return another value."""
+        """Replace the returned value at a position."""
         self._end.operands[at] = value
 
     def finish(self) -> None:
-        """Give the function what it has become; ValueError when an old argument is still read."""
+        """Write the edit to the function; raise ValueError if a removed argument has uses."""
         function, block = self._function, self._function.body.block
         slots = [slot for slot in self._arguments if slot is not None]
         arguments = [argument for argument, _ in slots]

@@ -1,8 +1,8 @@
-"""The sizes of what an op gives, from those of what it takes.
+"""Infer result sizes from operand sizes.
 
-Only what holds in every run that succeeds is said: where two sizes may broadcast, neither is taken
-for the other, and the result has a size that is made of both. One thing holds for tensors with
-elements alone: that a 0 in a reshape copies a size.
+A rule states only what holds in every run that succeeds: where two sizes may broadcast, neither is
+assumed equal to the other, and the result has a size composed of both. One fact holds only for
+tensors with elements: that a 0 in a reshape copies a size.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Attrs = Mapping[str, Any]
 
 
 def own_sizes(value: SSAValue) -> Sizes:
-    """The sizes that the type knows, and the value's own axes for the others."""
+    """Return the sizes of a value's type, with a symbol for each unknown axis."""
     return tuple(
         size_of(value, axis) if dim == UNKNOWN else dim
         for axis, dim in enumerate(shape_of(value.type))
@@ -67,7 +67,7 @@ def own_sizes(value: SSAValue) -> Sizes:
 def result_sizes(
     op: PdOp, sizes: Callable[[SSAValue], Sizes], elements: Callable[[SSAValue], Elements | None]
 ) -> Mapping[SSAValue, Sizes]:
-    """The sizes of the results of an op about which more is known than their types say."""
+    """Infer the result sizes of an op where more is known than the result types state."""
     given = [sizes(value) for value in op.operands]
     if isinstance(op, Dynamic):
         found = _dynamic(op, given, elements)
@@ -81,7 +81,7 @@ def result_sizes(
 
 
 def _refine_sizes(own: Sizes, found: Found) -> Sizes:
-    """The type says more than a size that comes from somewhere else."""
+    """Replace the open sizes of a value by inferred ones; a size that the type knows stays."""
     if len(own) != len(found):
         return own
     pairs = zip(own, found, strict=True)
@@ -89,7 +89,7 @@ def _refine_sizes(own: Sizes, found: Found) -> Sizes:
 
 
 def _rule(op: PdOp) -> Rule | None:
-    """The rule of the op's class, or that of what the class says of itself."""
+    """Select the size rule of an op, by its class or else by its traits."""
     if type(op) in _RULES:
         return _RULES[type(op)]
     if op.has_trait(Elementwise):
@@ -125,14 +125,14 @@ def _elementwise(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _together(given: Sequence[Sizes], rank: int) -> Found:
-    """Sizes broadcast, aligned at the end."""
+    """Broadcast sizes, aligned at the last axis."""
     return [
         broadcast(sizes[axis] for sizes in given if -axis <= len(sizes)) for axis in range(-rank, 0)
     ]
 
 
 def _matmul(op: PdOp, given: Sequence[Sizes]) -> Found | None:
-    """The rows of x and the columns of y, and what is in front of them together."""
+    """Infer the broadcast batch sizes, the rows of x and the columns of y; None for vectors."""
     x, y = given
     if len(x) < 2 or len(y) < 2:
         return None
@@ -151,7 +151,7 @@ def _reshape(op: PdOp, given: Sequence[Sizes]) -> Found | None:
 
 
 def _reshape_sizes(x: Sizes, wanted: Found) -> Found | None:
-    """A 0 copies the size at its place, and a -1 takes what the others leave."""
+    """Resolve a target shape: 0 copies the size at its place, -1 takes the rest."""
     if 0 in x:
         return None  # there a 0 may be meant
     found = [x[at] if size == 0 and at < len(x) else size for at, size in enumerate(wanted)]
@@ -201,7 +201,7 @@ def _unsqueeze(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _concat(op: PdOp, given: Sequence[Sizes]) -> Found:
-    """The sizes along the axis together; the others are those of each part."""
+    """Add up the sizes along the axis; take the others from the first operand."""
     at = normalize_axis(op.attr("axis"), len(given[0]))
     return (*given[0][:at], sum(sizes[at] for sizes in given), *given[0][at + 1 :])
 
@@ -224,13 +224,13 @@ def _repeat(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _gather(op: PdOp, given: Sequence[Sizes]) -> Found:
-    """One row for each number of an index, whatever its shape."""
+    """Infer one slice along the axis for each element of the index, whatever its shape."""
     at = normalize_axis(op.attr("axis"), len(given[0]))
     return (*given[0][:at], product(given[1]), *given[0][at + 1 :])
 
 
 def _split(op: PdOp, given: Sequence[Sizes]) -> Found:
-    """The size along the axis is that of the type."""
+    """Copy the sizes of the other axes; the result type has the size along the split axis."""
     at = normalize_axis(op.attr("axis"), len(given[0]))
     return (*given[0][:at], None, *given[0][at + 1 :])
 
@@ -258,7 +258,7 @@ _OPEN = 2**31 - 1
 
 
 def _cut(size: Amount, start: Amount, end: Amount) -> Amount | None:
-    """The size of a range; None if only a run decides whether the range is within the axis."""
+    """Compute the size of a range; None if only the run decides whether the axis contains it."""
     low, high = _from_front(start, size), _from_front(end, size)
     if high is None or low is None:
         return None
@@ -267,7 +267,7 @@ def _cut(size: Amount, start: Amount, end: Amount) -> Amount | None:
 
 
 def _from_front(bound: Amount, size: Amount) -> Amount | None:
-    """A bound, of which a negative one counts from the end; None where it may be either."""
+    """Count a bound from the front, a negative one from the end; None if its sign is open."""
     if isinstance(bound, SymbolicSum):
         return bound if is_at_least(bound, 0) else None
     return size if bound >= _OPEN else size + bound if bound < 0 else bound
@@ -278,7 +278,7 @@ def _expand(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _expand_sizes(x: Sizes, wanted: Found) -> Found:
-    """A -1 keeps a size."""
+    """Resolve a target shape in which -1 keeps the operand's size."""
     own = (1,) * (len(wanted) - len(x)) + x
     return [mine if size == -1 else size for size, mine in zip(wanted, own, strict=True)]
 
@@ -290,7 +290,7 @@ def _embedding(op: PdOp, given: Sequence[Sizes]) -> Found:
 def _dynamic(
     op: Dynamic, given: Sequence[Sizes], elements: Callable[[SSAValue], Elements | None]
 ) -> Found | None:
-    """Some properties are operands, whose elements may be sizes."""
+    """Infer sizes where operands stand for properties and their elements are known."""
     rule = _DYNAMIC.get(op.attr("op"))
     found = [elements(value) for value in op.values]
     known = [_numbers(each) for each in found if each is not None]
@@ -301,7 +301,7 @@ def _dynamic(
 
 
 def amounts(elements: Elements) -> list[Amount | None]:
-    """The elements of a shape in order; None for those that may be negative, and so no size."""
+    """List the elements of a shape in order; None for one that may be negative, so no size."""
     return _as_sizes(_numbers(elements))
 
 
@@ -320,7 +320,7 @@ def _as_sizes(numbers: Iterable[Amount | None]) -> list[Amount | None]:
 
 
 def _in_steps_of_one(attrs: Attrs) -> Found | None:
-    """The sizes of a range of whole numbers."""
+    """Infer the length of an integer range with step 1; None for other ranges."""
     given: list[Any] = [attrs[name] for name in ("start", "end", "step")]
     start, end, step = (_whole(*bound if isinstance(bound, list) else (bound,)) for bound in given)
     if start is None or end is None or step != 1:

@@ -1,4 +1,4 @@
-"""Sizes that the data decide, and whole numbers that follow from them: `2·n·t + 1`."""
+"""Symbolic sums: sizes that the data decide, and integers computed from them, as `2·n·t + 1`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 @dataclass(frozen=True)
 class Size:
-    """The size of an axis of a value, which comes from nowhere else."""
+    """The size of an axis of a value, not computed from other sizes."""
 
     value: SSAValue
     axis: int
@@ -19,7 +19,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The size to which two or more broadcast: that of each of them which is not 1."""
+    """The size that two or more sizes broadcast to: equal to each of them that is not 1."""
 
     sizes: frozenset[SymbolicSum]
 
@@ -32,13 +32,13 @@ _ONE: Product = frozenset()
 
 @dataclass(frozen=True)
 class SymbolicSum:
-    """Products of sizes, each times a whole number that is not 0; with a size in it."""
+    """A sum of products of sizes, with integer factors other than 0; some term has a size."""
 
     terms: frozenset[tuple[Product, int]]
 
     @property
     def only(self) -> Factor | None:
-        """The one size that this is, if it is one."""
+        """The one size that this sum consists of; None for other sums."""
         sizes = [size for powers, _ in self.terms for size, _ in powers]
         return sizes[0] if self == _sum_of(sizes[0]) else None
 
@@ -63,7 +63,7 @@ Amount = int | SymbolicSum
 
 
 def size_of(value: SSAValue, axis: int) -> SymbolicSum:
-    """The size of an axis as a sum."""
+    """Return the size of an axis as a symbolic sum."""
     return _sum_of(Size(value, axis))
 
 
@@ -72,9 +72,9 @@ def _sum_of(size: Factor) -> SymbolicSum:
 
 
 def broadcast(amounts: Iterable[Amount]) -> Amount:
-    """The size to which these broadcast, if they do: the number among them that is not 1, or all.
+    """Broadcast sizes: return a number among them other than 1, else a size composed of all.
 
-    In any order, and where one of them is such a size itself, its sizes are among them.
+    The order does not matter. A broadcast size among them counts as the sizes it is composed of.
     """
     sizes: set[SymbolicSum] = set()
     for amount in amounts:
@@ -88,14 +88,14 @@ def broadcast(amounts: Iterable[Amount]) -> Amount:
 
 
 def broadcast_from(amount: Amount) -> frozenset[SymbolicSum]:
-    """The open sizes that broadcast to this one; itself where it is no such size."""
+    """Return the open sizes that broadcast to `amount`; for any other sum, the sum itself."""
     if not isinstance(amount, SymbolicSum):
         return frozenset()
     return amount.only.sizes if isinstance(amount.only, Broadcast) else frozenset({amount})
 
 
 def product(amounts: Iterable[Amount]) -> Amount:
-    """All of them multiplied."""
+    """Multiply amounts."""
     total: Amount = 1
     for amount in amounts:
         total = total * amount
@@ -103,7 +103,7 @@ def product(amounts: Iterable[Amount]) -> Amount:
 
 
 def quotient(amount: Amount, by: Amount) -> Amount | None:
-    """The amount that `by` times is this one; None when none is known."""
+    """Divide without a remainder; None where no quotient is known."""
     divisors = _terms(by)
     if len(divisors) != 1 or by == 0:
         return None
@@ -119,7 +119,7 @@ def quotient(amount: Amount, by: Amount) -> Amount | None:
 
 
 def is_at_least(amount: Amount, number: int) -> bool:
-    """True when it is that number or more whatever the sizes are, none of which is below 0."""
+    """True when `amount` is `number` or more for all sizes of 0 or more."""
     terms = dict(_terms(amount))
     least = terms.pop(_ONE, 0)
     return least >= number and all(factor > 0 for factor in terms.values())

@@ -42,7 +42,7 @@ Labels = Callable[[Operation], tuple[str, ...]]
 
 @dataclass
 class _Box:
-    """A box: its lines of text, and those of its tooltip."""
+    """A box: the lines of its text and the lines of its tooltip."""
 
     lines: list[str]
     tooltip: list[str]
@@ -73,9 +73,9 @@ class _Frame:
 
 
 def to_svg(module: ModuleOp, labels: Labels | None = None) -> str:
-    """The text of a drawing of `@main`; the same module gives the same text.
+    """Draw `@main` as SVG; the same module gives the same text.
 
-    `labels` are those of the clusters around an op, from the outside.
+    `labels` returns the labels of the clusters around an op, outermost first.
     """
     drawing = _Drawing(labels)
     signature, block = signature_of(module), main_function(module).body.block
@@ -103,7 +103,7 @@ def to_svg(module: ModuleOp, labels: Labels | None = None) -> str:
 
 @dataclass
 class _Drawing:
-    """The boxes in the order of the text, and the edges between them."""
+    """The boxes in program order, and the edges between them."""
 
     labels: Labels | None = None
     boxes: list[_Box] = field(default_factory=list[_Box])
@@ -117,7 +117,7 @@ class _Drawing:
     """The clusters by their labels from the outside; numbers count them."""
 
     def path(self, op: Operation) -> Path:
-        """The clusters around an op."""
+        """Return the clusters around an op, outermost first."""
         labels = self.labels(op) if self.labels is not None else ()
         starts = (labels[: depth + 1] for depth in range(len(labels)))
         return tuple(self.clusters.setdefault(start, len(self.clusters)) for start in starts)
@@ -131,16 +131,16 @@ class _Drawing:
         return len(self.boxes) - 1
 
     def edge(self, value: SSAValue, to: int) -> None:
-        """An edge from what makes a value; state is a line of the tooltip."""
+        """Add an edge from the producer of a value; for state add a line to the tooltip."""
         if value in self.state:
             self.boxes[to].tooltip.append(f"reads {self.state[value]}")
         else:
             self.edges.append(_Edge(self.node_of[value], to, show(value.type)))
 
     def block(self, block: Block, around: Path | None = None) -> list[int]:
-        """Add the ops of a block; the boxes of what it yields.
+        """Add the ops of a block; return the boxes of its yields.
 
-        The ops of a region are in the clusters `around` the op that has it.
+        The ops of a region are in the clusters `around` the op with the region.
         """
         yields: list[int] = []
         for op in block.ops:
@@ -165,7 +165,7 @@ class _Drawing:
         return yields
 
     def text(self) -> str:
-        """The drawing: a style, the edges, then the boxes."""
+        """Emit the drawing: a style, frames, edges, then boxes."""
         layout = lay_out(
             [box.width for box in self.boxes],
             [(e.start, e.end) for e in self.edges],
@@ -193,7 +193,7 @@ class _Drawing:
         )
 
     def _frames(self, layout: Layout) -> list[_Frame]:
-        """The frames of clusters around their boxes, the outer ones first."""
+        """Compute the frames of clusters around their boxes, outermost first."""
         members: dict[int, list[int]] = {}
         deep: dict[int, int] = {}
         for number, path in enumerate(layout.paths):
@@ -217,7 +217,7 @@ class _Drawing:
         return found
 
     def _edges(self, layout: Layout) -> Iterator[str]:
-        """Each edge, from where it leaves those that were drawn before."""
+        """Draw each edge from the point where it leaves the edges drawn before."""
         nodes, drawn = layout.nodes, set[int]()
         for edge, joints in zip(self.edges, layout.joints, strict=True):
             old = sum(number in drawn for number in joints)
@@ -248,7 +248,7 @@ class _Drawing:
 
 
 def _frame(frame: _Frame) -> str:
-    """A frame with its label, cut to its width, and all of it in a tooltip."""
+    """Draw a frame, its label cut to its width, and the whole label as a tooltip."""
     width = frame.right - frame.left
     letters = max(int(width / (LETTER - 0.7)) - 2, 4)
     short = frame.label if len(frame.label) <= letters else f"{frame.label[: letters - 1]}…"
@@ -271,7 +271,7 @@ def _lines(op: Operation) -> list[str]:
 
 
 def _tooltip(op: Operation) -> list[str]:
-    """The op, the types of its results and the line of the script."""
+    """Compose the tooltip of an op: its text, its result types and its line of the script."""
     lines = [*_lines(op), *(show(result.type) for result in op.results)]
     if isinstance(op.location, FileLineColLoc):
         lines.append(f"at {op.location.filename.data}:{op.location.line.data}")
@@ -279,6 +279,6 @@ def _tooltip(op: Operation) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """The text as XML holds it."""
+    """Escape text for XML; unprintable characters become `?`."""
     shown = "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
     return escape(shown, quote=False)

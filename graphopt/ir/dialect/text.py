@@ -2,11 +2,11 @@
 
 A function has one argument a line, with its role first: `feed %x: tensor<?x4xf32>`. The variable's
 name comes after its role if the value has another name: `state "fc.w" %w: tensor<4x2xf32>`. The
-parser takes `func.func` as xDSL prints it, too, and so does xDSL's own parser; that one reads what
-is printed here in the generic form.
+parser here also reads `func.func` as xDSL prints it. xDSL's own parser reads no roles: for it,
+print in the generic format.
 
-Both remember tensor types by their text: a program repeats few types, and making a type is most of
-what reading one op costs.
+Printer and parser cache tensor types by their text: a program repeats few types, and building a
+type is most of the cost of reading an op.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ESCAPED = re.compile(r'["\\]')
 
 @lru_cache(4096)
 def type_text(type_: Attribute) -> str:
-    """A type as xDSL prints it."""
+    """Format a type as xDSL prints it."""
     return str(type_)
 
 
@@ -125,7 +125,7 @@ class ModulePrinter(Printer):
         ports: Sequence[BlockArgument | Attribute],
         entries: Sequence[Mapping[str, Attribute]],
     ) -> None:
-        """Arguments, or the types of results: a line for each where there are several."""
+        """Print arguments or result types, one per line where there are several."""
         with self.in_parens():
             if len(ports) < 2 or self.short_signatures:
                 self.print_list(
@@ -161,7 +161,7 @@ class ModulePrinter(Printer):
 
 
 def _role(entry: Mapping[str, Attribute]) -> tuple[str, str]:
-    """The role of an argument or a result and its name; empty without one."""
+    """Find the role of an argument or a result and its name; empty strings without a role."""
     for role, key in _ROLES.items():
         name = entry.get(key)
         if isinstance(name, StringAttr):
@@ -172,7 +172,7 @@ def _role(entry: Mapping[str, Attribute]) -> tuple[str, str]:
 def _entries(
     attrs: ArrayAttr[DictionaryAttr] | None, count: int
 ) -> Sequence[Mapping[str, Attribute]]:
-    """The attributes of arguments or results."""
+    """Return the attributes of each argument or result."""
     if attrs is None:
         return [dict[str, Attribute]() for _ in range(count)]
     return [entry.data for entry in attrs]
@@ -185,7 +185,7 @@ def _has_roles(function: FuncOp) -> bool:
 
 
 class ModuleParser(Parser):
-    """A parser of what `ModulePrinter` and xDSL's printer print."""
+    """A parser of the text that `ModulePrinter` and xDSL's printer emit."""
 
     def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
         super().__init__(ctx, input, name)
@@ -194,10 +194,10 @@ class ModuleParser(Parser):
         """The role of the argument or result that is being read."""
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """The module of the text.
+        """Parse a module.
 
-        Raises ParseError, with the position, for malformed text, FormatError for regions that are
-        nested too deeply.
+        Raises ParseError, with the position, for malformed text, and FormatError for regions nested
+        too deeply.
         """
         try:
             return super().parse_module(allow_implicit_module)
@@ -277,14 +277,14 @@ class ModuleParser(Parser):
 
 
 def text_of(op: Operation, *, print_types: bool = False, short_signatures: bool = False) -> str:
-    """A module, or any op, as text; the options are those of `ModulePrinter`."""
+    """Print a module, or any op, to text; the options are the ones of `ModulePrinter`."""
     stream = StringIO()
     ModulePrinter(stream, print_types=print_types, short_signatures=short_signatures).print_op(op)
     return wrap_lines(stream.getvalue())
 
 
 def wrap_lines(text: str) -> str:
-    """IR text with its long lines broken after commas.
+    """Break the long lines of IR text after commas.
 
     The results of a function stay on one line if they fit on one.
     """
@@ -315,7 +315,7 @@ def _wrap_line(line: str, indent: str) -> str:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """The line, cut after each comma outside of strings."""
+    """Split a line after each comma outside of strings."""
     start = 0
     for found in _STRING_OR_BREAK.finditer(line):
         if found[0] == ", ":

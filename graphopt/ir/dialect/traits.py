@@ -45,7 +45,7 @@ class Linear(Statement):
 
 @dataclass(frozen=True)
 class Movement(Statement):
-    """Each element of the results is a copy of one of the first operand field.
+    """Each element of the results is a copy of an element of the first operand field.
 
     With `in_order` the one result has all elements of the one operand, in their order.
     """
@@ -70,7 +70,7 @@ class OverAxes(Statement, ABC):
     flatten: str | None = None
 
     def axes(self, op: PdOp) -> frozenset[int]:
-        """The axes of the first operand along which elements are combined, as numbers from 0."""
+        """Return the axes of the first operand along which elements combine, counted from 0."""
         rank = rank_of(op.operands[0].type)
         everything = frozenset(range(rank))
         if self.axis is None or (self.flatten is not None and op.attr(self.flatten)):
@@ -85,7 +85,7 @@ class AlongAxis(OverAxes):
     """Each line along an axis on its own; the results have the operand's shape or are flat."""
 
     def kept_axis(self, op: PdOp) -> int | None:
-        """The axis; None for a flattened operand, whose shape the results do not have."""
+        """Return the axis; None for a flattened operand, whose shape the results do not have."""
         axes = self.axes(op)
         flat = self.flatten is not None and op.attr(self.flatten)
         return None if flat or len(axes) != 1 else next(iter(axes))
@@ -102,7 +102,7 @@ class Reduction(OverAxes):
 
 
 def always(op: PdOp) -> bool:
-    """The condition of an op that treats rows separately whatever its properties."""
+    """Accept every op: it treats rows separately, whatever its properties."""
     return True
 
 
@@ -132,5 +132,5 @@ def takes_any_order(op: Operation) -> bool:
 
 
 def statements(op: type[Operation] | Operation) -> tuple[Statement, ...]:
-    """All that an op says of itself."""
+    """Return all statements that hold for an op."""
     return tuple(op.get_traits_of_type(Statement))

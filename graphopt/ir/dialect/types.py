@@ -37,12 +37,12 @@ def _tensor(shape: Shape, element: Attribute) -> Tensor:
 
 
 def tensor(shape: Iterable[int], dtype: Any) -> Tensor:
-    """The tensor type with this shape and dtype; any negative dimension means unknown."""
+    """Build the tensor type of a shape and dtype; a negative dimension means unknown."""
     return _tensor(tuple(int(d) for d in shape), as_dtype(dtype).ir)
 
 
 def like(source: Tensor, *, shape: Iterable[int] | None = None, dtype: Any = None) -> Tensor:
-    """`source` with another shape or dtype."""
+    """Build the tensor type `source` with another shape or dtype."""
     return tensor(
         shape_of(source) if shape is None else shape,
         dtype_of(source) if dtype is None else dtype,
@@ -50,29 +50,29 @@ def like(source: Tensor, *, shape: Iterable[int] | None = None, dtype: Any = Non
 
 
 def shape_of(type: Attribute) -> Shape:
-    """The dimensions of a tensor type."""
+    """Return the dimensions of a tensor type."""
     assert isinstance(type, TensorType), type
     return tuple(UNKNOWN if dim == DYNAMIC_INDEX else dim for dim in type.get_shape())
 
 
 def dtype_of(type: Attribute) -> DType:
-    """The element type of a tensor type."""
+    """Return the element type of a tensor type."""
     assert isinstance(type, TensorType), type
     return from_ir(cast(Tensor, type).element_type)
 
 
 def rank_of(type: Attribute) -> int:
-    """The number of dimensions of a tensor type."""
+    """Return the number of dimensions of a tensor type."""
     return len(shape_of(type))
 
 
 def show(type: Attribute) -> str:
-    """A tensor type as error messages print it: `[-1, 4] float32`."""
+    """Format a tensor type for error messages: `[-1, 4] float32`."""
     return f"{list(shape_of(type))} {dtype_of(type)!s}"
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """`axis` counted from the front; ProgramError when it is outside [-rank, rank)."""
+    """Count `axis` from the front; raise ProgramError when it is outside [-rank, rank)."""
     if not -rank <= axis < rank:
         raise ProgramError(
             f"{what} {axis} is out of range for a tensor of rank {rank}; "
@@ -82,12 +82,12 @@ def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
-    """The axes counted from the front, sorted, each once."""
+    """Count the axes from the front; sort them and drop duplicates."""
     return tuple(sorted({normalize_axis(axis, rank) for axis in axes}))
 
 
 def same_dtype(*types: Tensor) -> DType:
-    """The one dtype of all operands; ProgramError when they differ."""
+    """Return the one dtype of all operands; raise OperandError when they differ."""
     first = dtype_of(types[0])
     for other in types[1:]:
         if dtype_of(other) != first:
@@ -99,7 +99,7 @@ def same_dtype(*types: Tensor) -> DType:
 
 
 def same_shape(*types: Attribute) -> Shape:
-    """The one shape of operands that do not broadcast; ProgramError when known sizes differ."""
+    """Merge operand shapes that must be equal; raise ProgramError if known sizes differ."""
     shape = shape_of(types[0])
     for other in map(shape_of, types[1:]):
         if not agree(shape, other):
@@ -117,13 +117,13 @@ MOST_VALUES = 1 << 16
 
 
 def byte_count(type: Attribute) -> int:
-    """The bytes of a tensor, UNKNOWN when a dimension is."""
+    """Count the bytes of a tensor; UNKNOWN when a dimension is unknown."""
     count = element_count(shape_of(type))
     return count if count == UNKNOWN else count * dtype_of(type).numpy.itemsize
 
 
 def check_size(type: Attribute) -> None:
-    """ProgramError when a tensor is too large for any machine."""
+    """Raise ProgramError when a tensor is too large for any machine."""
     if not isinstance(type, TensorType):
         return
     found = cast(Tensor, type)
@@ -135,14 +135,14 @@ def check_size(type: Attribute) -> None:
 
 
 def product(dims: Sequence[int]) -> int:
-    """The product of dimensions, UNKNOWN when one is."""
+    """Multiply dimensions; UNKNOWN when one is unknown."""
     return element_count(tuple(dims))
 
 
 def sizes_in(elements: Partial, name: str) -> Shape:
-    """The sizes that a property lists, UNKNOWN for those that the run decides.
+    """Return the sizes that a property lists, UNKNOWN for sizes that the run decides.
 
-    UnsupportedError when it decides how many there are.
+    Raises UnsupportedError when the run decides how many there are.
     """
     if elements is None:
         raise UnsupportedError(
@@ -153,9 +153,9 @@ def sizes_in(elements: Partial, name: str) -> Shape:
 
 
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
-    """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest.
+    """Resolve the target shape of `reshape`: 0 copies a dimension, one -1 takes the rest.
 
-    Where a tensor without elements would get some by copies, each 0 stays a 0, as in Paddle 3.
+    Where copies would give elements to a tensor without any, each 0 stays a 0, as in Paddle 3.
     """
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
         raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
@@ -172,7 +172,7 @@ def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
 
 
 def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shape:
-    """The result shape of `reshape_like`: 0 is the size of `like` there, one -1 takes the rest."""
+    """Resolve the shape of `reshape_like`: 0 copies from `like`, one -1 takes the rest."""
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
         raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
     if any(dim == 0 for dim in wanted[len(like) :]):
@@ -183,7 +183,7 @@ def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shap
 
 
 def _fill_dim(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
-    """The dimensions with what is left for the one that is -1 in `wanted`."""
+    """Replace the -1 of `wanted` by the dimension that the element count leaves."""
     total = element_count(shape)
     free = [i for i, dim in enumerate(wanted) if dim == -1]
     if total == UNKNOWN:
@@ -204,9 +204,9 @@ def _fill_dim(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
 
 
 def _resolve_unknown(shape: Shape, dims: list[int], free: Sequence[int]) -> Shape:
-    """As far as the shape follows when some dimension is unknown.
+    """Resolve a target shape as far as unknown dimensions allow.
 
-    When the copied (0) dimensions are all that is unknown, the -1 is still a number.
+    When the copied (0) dimensions are the only unknown ones, the -1 is still a number.
     """
     if free and dims.count(UNKNOWN) - 1 == shape.count(UNKNOWN):
         rest = product([d for i, d in enumerate(dims) if i not in free and d != UNKNOWN])
@@ -217,13 +217,13 @@ def _resolve_unknown(shape: Shape, dims: list[int], free: Sequence[int]) -> Shap
 
 
 def check_count(count: int, what: str) -> None:
-    """ProgramError for more than MOST_VALUES of something."""
+    """Raise ProgramError for more than MOST_VALUES of something."""
     if count > MOST_VALUES:
         raise ProgramError(f"{count} {what}; there are at most {MOST_VALUES}")
 
 
 def split_sizes(dim: int, num: int, sections: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of the parts of a dimension: `num` equal ones, or sections with one -1."""
+    """Compute the part sizes of a split dimension: `num` equal ones, or sections with one -1."""
     if not sections:
         check_count(num, "parts of one dimension")
         if num < 1 or (dim != UNKNOWN and dim % num):
@@ -240,7 +240,7 @@ def split_sizes(dim: int, num: int, sections: Sequence[int]) -> tuple[int, ...]:
 
 
 def slice_bounds(dim: int, start: int, end: int) -> tuple[int, int]:
-    """Start and end inside a known dimension, negative ones counted from its end."""
+    """Clamp start and end to a known dimension; negative ones count from its end."""
     low = max(start + dim, 0) if start < 0 else min(start, dim)
     high = max(end + dim, 0) if end < 0 else min(end, dim)
     return low, max(high, low)

@@ -1,4 +1,4 @@
-"""Definitions come before uses: the check that xDSL's own verifier does not make."""
+"""SSA dominance: definitions come before uses, which xDSL's own verifier does not check."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def verify_ssa(root: Operation) -> None:
-    """VerifyException when an operation inside `root` uses a value that is not defined yet.
+    """Raise VerifyException when an op inside `root` uses a value that is not defined yet.
 
-    Regions see the values of the operations around them; the blocks of a region must be in an
-    order in which definitions come first, which is so for the single blocks that we build.
+    Regions see the values of the ops around them. The blocks of a region must be in an order in
+    which definitions come first, as in the single blocks that we build.
     """
     _verify(root, set())
 

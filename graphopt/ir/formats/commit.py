@@ -1,12 +1,12 @@
 """Saves of several files that happen at one moment, even when they are interrupted.
 
-A save writes every file under another name in its folder. A journal with these names then takes its
-place by one rename, which is the moment of the save. The files are renamed, and the journal is
-removed. A reader or the next save that finds a journal completes the renames of a saver that died.
+A save writes every file under another name in its folder. Then a journal with these names appears
+by one rename, which is the moment of the save. The files are renamed, and the journal is removed. A
+reader or the next save that finds a journal completes the renames of a saver that died.
 
-A saver holds a lock on a temporary of its own as long as it lives, so that the next save can
+A saver holds a lock on a temporary file of its own as long as it lives, so that the next save can
 distinguish left-overs from work in progress. Renames happen under a lock on the folder. Where a
-file system has no locks, one saver at a time is safe.
+file system has no locks, only one saver at a time is safe.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _OLD = 24 * 3600
 
 
 def is_ours(name: str) -> bool:
-    """True if a file is a temporary or the journal of a save, which no reader takes for content."""
+    """True for a temporary file or the journal of a save, which no reader treats as content."""
     return name == JOURNAL or _TEMPORARY.fullmatch(name) is not None
 
 
 def write_files(
     contents: Mapping[Path, Iterable[Piece]], folder: Path | None = None, *, lasting: bool = True
 ) -> None:
-    """Write files as one: readers here see all of the old ones, or all of the new ones.
+    """Write files atomically: readers in graphopt see all old files or all new ones.
 
-    They are the files of `folder`, or without it those of one prefix, such as `m.pdparams` and
-    `m.pdopt`. Each is written under another name there, and flushed to the device, before any takes
-    its place; those that are not `lasting` are not flushed. A file that is replaced keeps its mode
-    and, where that is allowed, its owner. The files of a save that died are completed or removed.
-    Raises the usual OSError with the name of the file, and then changes nothing.
+    They are the files of `folder`, or without it the files of one prefix, such as `m.pdparams` and
+    `m.pdopt`. Each is written under another name there, and flushed to the device, before any is
+    renamed into place; files that are not `lasting` are not flushed. A replaced file keeps its mode
+    and, where permitted, its owner. The files of a save that died are completed or removed. Raises
+    the usual OSError with the name of the file, and then changes nothing.
     """
     targets = {Path(os.path.realpath(path)): pieces for path, pieces in contents.items()}
     if not targets:
@@ -73,7 +73,7 @@ def write_files(
 
 @contextmanager
 def _naming(path: Path) -> Generator[None]:
-    """Let an OSError name the file that the caller knows, not a temporary or nothing."""
+    """Let an OSError name the caller's file, not a temporary file or nothing."""
     try:
         yield
     except OSError as error:
@@ -83,10 +83,10 @@ def _naming(path: Path) -> Generator[None]:
 
 
 class _Save:
-    """One save: its temporaries, by folder, and the files that they become.
+    """One save: its temporary files, by folder, and the files that they replace.
 
-    They wait in the home folder. A target that a link puts elsewhere has them beside it, because a
-    rename stays within a file system; such a target is replaced after the others.
+    Temporary files are in the home folder. If a link puts a target elsewhere, its temporary file is
+    beside the target, because a rename cannot leave a file system; such a target is replaced last.
     """
 
     def __init__(self, home: Path, *, has_prefix: bool, lasting: bool = True) -> None:
@@ -107,7 +107,7 @@ class _Save:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove left-over files; a save that was interrupted in its renames is completed first."""
+        """Remove left-over files; first complete a save that was interrupted in its renames."""
         try:
             if kind is not None:
                 with suppress(OSError), _lock_folder(self.home):
@@ -124,7 +124,7 @@ class _Save:
         return f".save.{self.id}000000.tmp"
 
     def _room(self, target: Path) -> Path:
-        """The folder where the temporary of a file waits, which is made ready for this save."""
+        """Return the folder for the temporary of a target, prepared and locked for this save."""
         inside = target.parent == self.home or (
             target.is_relative_to(self.home)
             and target.parent.stat().st_dev == self.home.stat().st_dev
@@ -140,7 +140,7 @@ class _Save:
         return room
 
     def write(self, target: Path, pieces: Iterable[Piece]) -> None:
-        """Write a file's temporary."""
+        """Write the temporary file of a target."""
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(target))
         room = self._room(target)
@@ -163,7 +163,7 @@ class _Save:
                 os.fsync(file.fileno())
 
     def commit(self) -> None:
-        """Let all temporaries take their places."""
+        """Rename all temporary files to their targets."""
         self._write_seals()
         elsewhere = {t: target for t, target in self.moves.items() if t.parent != self.home}
         here = {t: target for t, target in self.moves.items() if t.parent == self.home}
@@ -183,7 +183,7 @@ class _Save:
         self.moves.clear()
 
     def _write_seals(self) -> None:
-        """Put the mark of this save into the places that its files have for it."""
+        """Write the mark of this save where its files have room for it."""
         names = [os.path.relpath(target, self.home) for target in self.moves.values()]
         if self.has_prefix:
             names = [name.rpartition(".")[2] for name in names]
@@ -208,7 +208,7 @@ class _Save:
 
 @contextmanager
 def _create(path: Path, target: Path) -> Generator[BinaryIO]:
-    """A new file that may be read and written by those who may do so with the file it replaces."""
+    """Create a file with the mode and, where permitted, the owner of the file it replaces."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -224,11 +224,11 @@ def _create(path: Path, target: Path) -> Generator[BinaryIO]:
 
 
 def settle(folder: Path) -> dict[Path, Path]:
-    """Complete the renames of a save that is at its journal; those that cannot be, by target.
+    """Complete the renames of a journal; return the files it could not rename, by target.
 
-    A reader may do so beside a saver that lives: a temporary is renamed once, and its name is never
-    used again. The values are where the contents of such files are; a folder that the reader may
-    not write to has them.
+    A reader may do so while the saver is alive: a temporary file is renamed once, and its name is
+    never used again. Renames fail in a folder that the reader may not write to; the temporary files
+    returned then have the contents.
     """
     left: dict[Path, Path] = {}
     for target, temporary in _journal(folder).items():
@@ -247,12 +247,12 @@ def settle(folder: Path) -> dict[Path, Path]:
 
 
 def pending(folder: Path) -> dict[Path, Path]:
-    """The targets, and their temporaries, of a save whose renames are not complete."""
+    """Map targets to temporary files of a save whose renames are not complete."""
     return {target: t for target, t in _journal(folder).items() if t.exists()}
 
 
 def _finish(folder: Path) -> None:
-    """Complete the renames of a journal, and remove it; the caller holds its lock."""
+    """Complete the renames of a journal and remove it; the caller holds the folder's lock."""
     for target, temporary in _journal(folder).items():
         with suppress(FileNotFoundError):
             temporary.replace(target)
@@ -260,10 +260,11 @@ def _finish(folder: Path) -> None:
 
 
 def _journal(folder: Path) -> dict[Path, Path]:
-    """The temporaries that a journal names, by target; empty without a journal.
+    """Read the journal: map each target to its temporary file; empty without a journal.
 
-    A journal of a stranger is none: only this user, the folder's owner or root may say what
-    replaces a file. Raises FormatError for one that names anything outside its folder.
+    A journal owned by another user is ignored: only this user, the folder's owner or root may
+    decide what replaces a file. Raises FormatError for a journal that names a file outside its
+    folder.
     """
     path = folder / JOURNAL
     try:
@@ -299,7 +300,7 @@ def _is_inside(folder: Path, name: str) -> bool:
 
 
 def _remove_left_overs(folder: Path) -> None:
-    """Remove the temporaries of saves that died; the caller holds its lock."""
+    """Remove the temporary files of saves that died; the caller holds the folder's lock."""
     saves: dict[str, list[Path]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -314,7 +315,7 @@ def _remove_left_overs(folder: Path) -> None:
 
 
 def _is_alive(lock: Path) -> bool:
-    """True if the saver that made a lock file still runs."""
+    """Return whether the saver that created a lock file still runs."""
     try:
         with lock.open("rb") as file:
             free = _lock(file.fileno(), wait=False)
@@ -327,9 +328,9 @@ def _is_alive(lock: Path) -> bool:
 
 @contextmanager
 def _lock_folder(folder: Path, *, wait: bool = True) -> Generator[bool]:
-    """Hold the lock of a folder, which ends with the process at the latest.
+    """Hold the lock of a folder, at most until the process ends.
 
-    Gives False when it was not to be waited for and another has it.
+    Yields False if another process has the lock and `wait` is False.
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
@@ -343,9 +344,9 @@ def _lock_folder(folder: Path, *, wait: bool = True) -> Generator[bool]:
 
 
 def _lock(handle: int, *, wait: bool) -> bool | None:
-    """Lock an open file: True when it is locked now, False when another has it, None without locks.
+    """Lock an open file: True when locked now, False when another has it, None without locks.
 
-    The lock belongs to the open file, not to the process, so that threads exclude each other too.
+    The lock belongs to the open file, not to the process, so threads exclude each other too.
     """
     if fcntl is None:
         return None
@@ -359,7 +360,7 @@ def _lock(handle: int, *, wait: bool) -> bool | None:
 
 
 def _unlock(file: BinaryIO) -> None:
-    """Close a locked file; a process forked meanwhile has it open still, and must not keep it."""
+    """Unlock and close a file; a process forked meanwhile still has it open, but not its lock."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(file.fileno(), fcntl.LOCK_UN)
@@ -367,7 +368,7 @@ def _unlock(file: BinaryIO) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make renames in a folder last; some systems cannot open folders, and need no such step."""
+    """Make renames in a folder durable; systems that cannot open folders need no such step."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

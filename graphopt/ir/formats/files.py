@@ -1,4 +1,4 @@
-"""Files: reading those of one save, of bounded size, and finding that of a variable."""
+"""Files: read the files of one save, of bounded size, and find the file of a variable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ATTEMPTS = 200
 
 
 def read_file(path: Path, limit: int, source: str) -> bytes:
-    """The bytes of a regular file of at most `limit` bytes, which errors call `source`.
+    """Read a regular file of at most `limit` bytes, which errors call `source`.
 
     Raises LimitError for a larger file, FormatError for a folder, pipe or device, and the usual
     OSError when there is no such file.
@@ -34,7 +34,7 @@ def read_file(path: Path, limit: int, source: str) -> bytes:
 
 
 def path_of_variable(folder: Path, name: str) -> Path:
-    """The file in `folder` that is named like a variable, which may contain slashes.
+    """Return the file in `folder` named like a variable, whose name may contain slashes.
 
     Raises UnsafeError for a name that leads out of the folder, through `..` or a link.
     """
@@ -54,11 +54,11 @@ def path_of_variable(folder: Path, name: str) -> Path:
 def read_together(
     find: Callable[[], Mapping[Path, int]], folder: Path | None = None
 ) -> dict[Path, bytes]:
-    """The bytes of files of one save, also while others save.
+    """Read files of one save, consistently even while another process saves.
 
-    `find` lists the files, with the bytes that each may have at most, and is called again when a
-    save happened meanwhile; `folder` is the one that holds them all where they are in several.
-    Raises FormatError for files of different saves, and as `read_file`.
+    `find` lists the files with the maximum size of each, and is called again when a save happened
+    meanwhile; `folder` contains them all where they are in several folders. Raises FormatError for
+    files of different saves, and as `read_file`.
     """
     files: Mapping[Path, int] = {}
     for attempt in range(_ATTEMPTS):
@@ -92,7 +92,7 @@ def read_together(
 
 
 def read_one(path: Path, limit: int = Limits().params_bytes) -> bytes:
-    """The bytes of one file of at most `limit` bytes, of a save that is complete."""
+    """Read one file of at most `limit` bytes, from a complete save."""
     return read_together(lambda: {path: limit})[path]
 
 
@@ -101,13 +101,13 @@ def _merge_parts(parts: Iterable[dict[Path, Path]]) -> dict[Path, Path]:
 
 
 def version_of(path: Path) -> tuple[int, ...]:
-    """A value that changes when a file is replaced or written to."""
+    """Return a value that changes when a file is replaced or written to."""
     status = path.stat()
     return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def settle_at(path: Path) -> None:
-    """Complete a save that died in its renames where a path points, before files are looked for."""
+    """Complete a save that died in its renames, before files at a path are looked up."""
     folder = Path(os.path.realpath(path))
     for place in (folder, folder.parent):
         settle(place)

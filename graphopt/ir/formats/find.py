@@ -1,4 +1,4 @@
-"""Find the file that a path means, and its parameters in the same folder."""
+"""Find the program file that a path means, and its parameters in the same folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PIR = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:base_code|program)"')
 
 
 def find_program(path: Path) -> Path:
-    """The program file that `path` names.
+    """Find the program file that `path` names.
 
-    That is the file itself, or `path` with `.pdmodel` or `.json` after it, also where `path` is a
-    parameter file; of a folder its `__model__`, or the only model in it. Raises FileNotFoundError
-    with what was looked for, ValueError for a folder with several models.
+    It is the file itself, or `path` followed by `.pdmodel` or `.json`, also where `path` is a
+    parameter file; in a folder it is `__model__`, or the only model. Raises FileNotFoundError with
+    the paths tried, ValueError for a folder with several models.
     """
     if path.is_dir():
         return _in_folder(path)
@@ -79,7 +79,7 @@ def _in_folder(folder: Path) -> Path:
 
 
 def is_pir(data: bytes) -> bool:
-    """True for what begins like a program of Paddle 3."""
+    """True for data that begin like a program of Paddle 3."""
     return _PIR.match(data[:256]) is not None
 
 
@@ -89,7 +89,7 @@ _ONNX_START = re.compile(rb"\x08[\x03-\x1f][\x12\x1a\x22\x28\x32\x3a\x42\x72]")
 
 
 def is_onnx(data: bytes) -> bool:
-    """True for what begins as an ONNX file does."""
+    """True for data that begin like an ONNX file."""
     return _ONNX_START.match(data) is not None
 
 
@@ -99,7 +99,7 @@ def _is_pir(file: Path) -> bool:
 
 
 def find_tensors(program: Path) -> Path | None:
-    """The tensors that Paddle writes beside a program file: a combined file, or the folder."""
+    """Find the tensors beside a program file: Paddle's combined file, or the folder."""
     if program.name in _IN_FOLDER:
         combined = program.with_name("__params__")
         return combined if combined.is_file() else program.parent
@@ -108,7 +108,7 @@ def find_tensors(program: Path) -> Path | None:
 
 
 def find_parameters(program: Path) -> list[Path]:
-    """The parameters beside a program file: tensors, or pickles; nothing without such a file."""
+    """Find the parameters beside a program file: tensors, or pickles; [] without any."""
     if tensors := find_tensors(program):
         return [tensors]
     stem = _without_suffix(program, _PROGRAMS)
@@ -117,7 +117,7 @@ def find_parameters(program: Path) -> list[Path]:
 
 
 def find_given(program: Path, params: Path) -> Path:
-    """`params`, or its path in the program's folder; FileNotFoundError when neither exists."""
+    """Find `params`, also in the program's folder; raise FileNotFoundError when neither exists."""
     for candidate in (params, program.parent / params):
         if candidate.exists():
             return candidate

@@ -1,4 +1,4 @@
-"""Files of other tools, recognised by their content, and what to do with each."""
+"""Files of other tools: recognize them by their content, and suggest a remedy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _GRAPH_DEF = re.compile(
 
 
 def foreign_kind(data: bytes) -> str | None:
-    """The kind of a file that is no program of Paddle, with a remedy; None for damaged programs."""
+    """Name the kind of a file that is no Paddle program, with a remedy; None if it may be one."""
     for start, kind in _STARTS.items():
         if data.startswith(start):
             return kind
@@ -67,19 +67,19 @@ def foreign_kind(data: bytes) -> str | None:
 
 
 def foreign_arrays(data: bytes, takes_safetensors: bool) -> str | None:
-    """The kind of a file that holds no arrays for a model; None for what may be damaged ones."""
+    """Name the kind of a file without arrays for a model; None if it may hold arrays."""
     kind = foreign_kind(data)
     taken = (_NPZ, _NPY, _DAMAGED, *((_SAFETENSORS,) if takes_safetensors else ()))
     return None if kind in taken else kind
 
 
 def is_ir(text: str) -> bool:
-    """True for a text that has operations of graphopt's programs in it."""
+    """Return whether a text contains operations of graphopt's programs."""
     return _IR.search(text) is not None
 
 
 def _zip_kind(data: bytes) -> str:
-    """The kind of a zip file, by the names in it."""
+    """Name the kind of a zip file by its members."""
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             names = archive.namelist()
@@ -95,7 +95,7 @@ def _zip_kind(data: bytes) -> str:
 
 
 def _text_kind(data: bytes) -> str | None:
-    """The kind of a text; None for what is not plain text."""
+    """Name the kind of a text; None for data that are not plain text."""
     if not data:
         return None
     try:

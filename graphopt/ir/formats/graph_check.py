@@ -1,6 +1,6 @@
 """Check that a decoded program is consistent: blocks, visible names, feed and fetch columns.
 
-Knows nothing about what operators mean. All checks take time linear in the program and do not
+The checks do not depend on operator semantics. They take time linear in the program and do not
 recurse, whatever the file holds.
 """
 
@@ -31,13 +31,13 @@ def check_program(program: Program, source: str, limits: Limits) -> None:
 
 
 def column_operators(program: Program, op_type: str) -> list[Operator]:
-    """The `feed` or `fetch` operators of a checked program by column."""
+    """List the `feed` or `fetch` operators of a checked program by column."""
     found = [op for op in program.blocks[0].ops if op.type == op_type]
     return sorted(found, key=lambda op: op.attrs["col"])
 
 
 def column_names(program: Program, op_type: str) -> list[str]:
-    """The variables that are fed or fetched, by column."""
+    """List the fed or fetched variables by column."""
     side, slot = _COLUMN_SLOTS[op_type]
     return [getattr(op, side)[slot][0] for op in column_operators(program, op_type)]
 
@@ -62,7 +62,7 @@ class _Check:
         return FormatError(f"{self.source}: {where}: {problem}")
 
     def _tree(self) -> None:
-        """Parents and forward blocks exist, and every block descends from block 0."""
+        """Check that parents and forward blocks exist, and that all blocks descend from block 0."""
         count = len(self.blocks)
         for block in self.blocks:
             where, first = f"block {block.idx}", 0 if block.idx else -1
@@ -79,7 +79,7 @@ class _Check:
             self._measure_depth(block.idx, depths)
 
     def _measure_depth(self, index: int, depths: dict[int, int]) -> None:
-        """Add the depths of a block and of those of its ancestors that are not in `depths`."""
+        """Add the depths of a block and its ancestors to `depths`, unless known."""
         trail: dict[int, None] = {}
         while index not in depths:
             if index in trail:
@@ -98,9 +98,9 @@ class _Check:
             )
 
     def _runs(self) -> None:
-        """Operators run existing blocks, and never each other in a cycle.
+        """Check that operators run existing blocks, and that no blocks run each other in a cycle.
 
-        Importers follow these links, so their depth and the number of ways through them are
+        Importers follow these links, so their depth and the number of paths through them are
         limited too: 60 blocks that each run the next one twice would unfold into 2^60.
         """
         runs = {block.idx: list(self._run_by(block)) for block in self.blocks}
@@ -128,7 +128,7 @@ class _Check:
             )
 
     def _run_by(self, block: Block) -> Iterator[int]:
-        """The blocks that operators of `block` run, once per attribute that names them."""
+        """Yield the blocks that operators of `block` run, once per attribute that names them."""
         for position, op in enumerate(block.ops):
             for name, value in _values_of(op, AttrKind.BLOCK, AttrKind.BLOCKS):
                 if not 0 < value < len(self.blocks):
@@ -140,7 +140,7 @@ class _Check:
                 yield value
 
     def _arguments(self, block: Block) -> None:
-        """Every argument is declared in the block, its ancestors, or the block it mirrors."""
+        """Check that the block, an ancestor, or a mirrored block declares each argument."""
         visible = self._visible_blocks(block)
         known = {EMPTY}
         for position, op in enumerate(block.ops):
@@ -156,7 +156,7 @@ class _Check:
                 known.add(name)
 
     def _visible_blocks(self, block: Block) -> list[Block]:
-        """The block and its ancestors, then the blocks that those mirror and their ancestors."""
+        """List the block and its ancestors, then the blocks they mirror, with ancestors."""
         found = {ancestor.idx: ancestor for ancestor in _lineage(block)}
         for ancestor in list(found.values()):
             if ancestor.forward_block_idx >= 0:
@@ -165,7 +165,7 @@ class _Check:
         return list(found.values())
 
     def _columns(self, op_type: str) -> None:
-        """`feed` operators write, and `fetch` operators read, one variable each, in n columns."""
+        """Check that `feed` (`fetch`) operators write (read) one variable each, in n columns."""
         side, slot = _COLUMN_SLOTS[op_type]
         root, columns = self.blocks[0], list[int]()
         for position, op in enumerate(root.ops):
@@ -193,7 +193,7 @@ def _place(block: Block, position: int, op: Operator) -> str:
 
 
 def _lineage(block: Block) -> Iterator[Block]:
-    """The block, its parent, and so on to block 0."""
+    """Yield the block, its parent, and so on to block 0."""
     at: Block | None = block
     while at is not None:
         yield at
@@ -201,7 +201,7 @@ def _lineage(block: Block) -> Iterator[Block]:
 
 
 def _values_of(op: Operator, one: int, many: int) -> Iterator[tuple[str, Any]]:
-    """Attribute name and value for each value of the kind `one` or of the list kind `many`."""
+    """Yield an attribute's name and each of its values, for kind `one` or list kind `many`."""
     for name, kind in op.attr_kinds.items():
         if kind == one:
             yield name, op.attrs[name]
@@ -211,7 +211,7 @@ def _values_of(op: Operator, one: int, many: int) -> Iterator[tuple[str, Any]]:
 
 
 def _arguments_of(op: Operator) -> Iterator[tuple[str, str]]:
-    """The name of each argument in errors, and its variable name."""
+    """Yield each argument's description for errors, and its variable name."""
     for slot, names in (*op.inputs.items(), *op.outputs.items()):
         for name in names:
             yield f"slot {quote(slot)}", name

@@ -14,15 +14,15 @@ from dataclasses import dataclass, fields
 class Limits:
     """Upper bounds on the contents of one model; exceeding one raises `LimitError`.
 
-    `program_bytes` and `params_bytes` are file sizes, and `json_bytes` that of a program in JSON,
-    which takes about 20 times as much memory as its file. A decoded operator or variable costs
-    up to about 1 kB, however few bytes the file spends on it, so `operators` and `variables` bound
-    the memory; `messages` counts every protobuf message and bounds the time. `block_depth` is how
-    deep sub-blocks nest, `block_runs` how many blocks run when every operator that runs one is
-    unfolded, `rank` how many dimensions a tensor has, `dimension` how large one is, `lod_levels`
-    how many levels of sequence offsets, and `tensor_bytes` the size of one tensor's data.
-    `pickle_steps` is how many opcodes a pickle has, each of which may make a container, and
-    `nesting` how deep these nest.
+    `program_bytes` and `params_bytes` are file sizes; `json_bytes` is the file size of a program in
+    JSON, which takes about 20 times as much memory. A decoded operator or variable costs up to
+    about 1 kB, however few bytes the file spends on it, so `operators` and `variables` bound the
+    memory; `messages` counts every protobuf message and bounds the time. `block_depth` is the
+    nesting depth of sub-blocks; `block_runs` counts the blocks that run when every operator that
+    runs one is unfolded; `rank` is the number of dimensions of a tensor, `dimension` the size of
+    one, `lod_levels` the number of levels of sequence offsets, and `tensor_bytes` the size of one
+    tensor's data. `pickle_steps` counts the opcodes of a pickle, each of which may create a
+    container, and `nesting` is the nesting depth of containers.
     """
 
     program_bytes: int = 1 << 28

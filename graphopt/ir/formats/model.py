@@ -1,4 +1,4 @@
-"""Loading a saved model: its program in any format, and the tensors beside it."""
+"""Load a saved model: its program in any format, and the tensors beside it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class LoadedModel:
 
     `feed_names` and `fetch_names` are the model's inputs and outputs in order. The file of an
     inference model lists them. In a training program they are its data variables, and its loss
-    followed by outputs that nothing reads. `parameters` are read-only arrays by variable name;
-    empty when the program came without them. `content` is what the file held.
+    followed by outputs that no operator reads. `parameters` are read-only arrays by variable name,
+    empty when the program came without them. `content` is the bytes of the file.
     """
 
     program: Program = field(repr=False)
@@ -52,7 +52,7 @@ class LoadedModel:
 
     @property
     def fed_names(self) -> list[str]:
-        """The inputs, and after them those that have the lengths of their sequences."""
+        """The inputs, followed by the feeds with the lengths of their sequences."""
         variables = self.program.global_block().vars
         lengths = [name for name in variables if LENGTHS in name]
         of_feed = {name: f"{name}{LENGTHS}" for name in self.feed_names}
@@ -71,12 +71,12 @@ def load_model(
     """Load a model that Paddle 1.x, 2.x or 3.x saved, or an ONNX file.
 
     `path` means a program as in `find_program`. `params` is a combined parameter file or a folder
-    with one file per variable, also relative to the program's folder; left out, it is what Paddle
-    writes beside the program. Formats are recognised by content, never by suffix.
+    with one file per variable, also relative to the program's folder; the default is the file that
+    Paddle writes beside the program. Formats are recognized by content, never by suffix.
 
-    Raises FormatError for files that are malformed or do not belong together, LimitError for ones
-    that exceed `limits`, UnsafeError for ones that point out of their folder, UnsupportedError for
-    formats that this reader does not take, and FileNotFoundError.
+    Raises FormatError for files that are malformed or do not belong together, LimitError for files
+    that exceed `limits`, UnsafeError for files that point out of their folder, UnsupportedError for
+    formats that this reader does not support, and FileNotFoundError.
     """
 
     def read() -> LoadedModel:
@@ -94,7 +94,7 @@ def load_model(
 
 
 def read_one_save(read: Callable[[], T]) -> T:
-    """Read a program and then its parameters, again when a save replaced the program between."""
+    """Read a program and then its parameters; retry when a save replaced the program between."""
     while True:
         try:
             return read()
@@ -111,16 +111,16 @@ def load_program(path: PathLike, limits: Limits | None = None) -> LoadedModel:
 
 
 def _most_bytes(file: Path, limits: Limits) -> int:
-    """The size that a program file may have; an ONNX file holds its parameters, too."""
+    """Return the size limit of a program file; an ONNX file holds its parameters, too."""
     with file.open("rb") as opened:
         has_parameters = is_onnx(opened.read(16))
     return limits.params_bytes if has_parameters else limits.program_bytes
 
 
 def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> LoadedModel:
-    """Decode what a program's file holds; raises as `load_model`.
+    """Decode the content of a program file; raises as `load_model`.
 
-    `parameters` are those in the file itself, which an ONNX file has.
+    `parameters` are the ones in the file itself, which only an ONNX file has.
     """
     program, parameters = _read(content, str(path), limits or Limits(), path.parent)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
@@ -193,7 +193,7 @@ def refuse_missing_parameters(loaded: LoadedModel) -> None:
 def read_any_program(
     data: bytes, source: str = "<program>", limits: Limits | None = None
 ) -> Program:
-    """The program that the bytes of a file hold, in one of the formats of `load_model`.
+    """Decode the program in a file's bytes, in one of the formats of `load_model`.
 
     Raises as `load_model` does.
     """
@@ -203,7 +203,7 @@ def read_any_program(
 def _read(
     data: bytes, source: str, limits: Limits, folder: Path | None
 ) -> tuple[Program, dict[str, Array]]:
-    """The program in the bytes of a file of this folder, and the parameters that the file holds."""
+    """Decode the program in a file of this folder, and the parameters that the file holds."""
     if is_onnx(data):
         from graphopt.ir.formats.onnx import load_onnx
 

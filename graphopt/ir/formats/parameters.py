@@ -1,6 +1,6 @@
 """The parameters of a program: combined files, and folders with one file per variable.
 
-A combined file has no names in it: its tensors are those of the program's stored variables in the
+A combined file has no names in it: it has the tensors of the program's stored variables in the
 order of their names, so every tensor is checked against its declaration.
 """
 
@@ -23,7 +23,7 @@ _NOT_STORED = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER, VarKi
 
 
 def stored_variables(program: Program) -> list[Variable]:
-    """The variables that parameter files hold, in the order of their names, each name once."""
+    """List the variables that parameter files hold, in the order of their names, once each."""
     found: dict[str, Variable] = {}
     for variable in program.list_vars():
         if variable.persistable and variable.kind not in _NOT_STORED:
@@ -37,7 +37,7 @@ def read_combined(
     source: str = "<parameters>",
     limits: Limits | None = None,
 ) -> dict[str, SavedTensor]:
-    """The tensors of a combined file (`.pdiparams`, `__params__`) for `stored_variables`.
+    """Read the tensors of a combined file (`.pdiparams`, `__params__`) for `variables`.
 
     The arrays are read-only views on `data`. Raises FormatError when a tensor has another shape or
     element type than its variable, or the file holds more or fewer tensors.
@@ -63,7 +63,7 @@ def read_combined(
 def read_folder(
     folder: Path, variables: Sequence[Variable], limits: Limits | None = None
 ) -> dict[str, SavedTensor]:
-    """The tensors of a folder with one file per variable, of the variable's name.
+    """Read the tensors of a folder with one file per variable, named like the variable.
 
     Raises FormatError as `read_combined` does, or when a file is missing, and UnsafeError when a
     variable's name leads out of the folder.
@@ -77,9 +77,9 @@ def read_folder_with(
     others: Mapping[Path, int],
     limits: Limits | None = None,
 ) -> tuple[dict[str, SavedTensor], dict[Path, bytes]]:
-    """As `read_folder`, together with other files of the same save, each of at most so many bytes.
+    """Read as `read_folder`, with other files of the same save; `others` has their size limits.
 
-    Gives the tensors and the bytes of all files.
+    Returns the tensors and the bytes of all files.
     """
     limits = limits or Limits()
     paths = {v.name: path_of_variable(folder, v.name) for v in variables}
@@ -130,7 +130,7 @@ def _check_declared(tensor: SavedTensor, offset: int, variable: Variable, where:
 
 
 def write_combined(tensors: Mapping[str, SavedTensor]) -> bytes:
-    """A combined file: the tensors in the order of their names."""
+    """Encode a combined file: the tensors in the order of their names."""
     return b"".join(write_tensor(*tensors[name]) for name in sorted(tensors))
 
 
@@ -139,9 +139,9 @@ def write_folder(
     tensors: Mapping[str, SavedTensor],
     others: Mapping[Path, Iterable[Piece]] | None = None,
 ) -> None:
-    """One file per variable in `folder`, and `others` of it, all written as one.
+    """Write one file per variable in `folder`, with `others` in it, in one save.
 
-    UnsafeError for a name that leads out of the folder.
+    Raises UnsafeError for a name that leads out of the folder.
     """
     paths = {name: path_of_variable(folder, name) for name in tensors}
     for path in paths.values():
@@ -151,12 +151,12 @@ def write_folder(
 
 
 def _pieces(tensor: SavedTensor) -> Iterator[Piece]:
-    """The bytes of a tensor, made when they are written."""
+    """Encode a tensor only when its bytes are written."""
     yield from sealed_tensor(write_tensor(*tensor), len(tensor.lod))
 
 
 def sealed_combined(streams: Iterable[bytes]) -> Iterator[Piece]:
-    """The pieces of a combined file, with room for the mark of a save in its first tensor."""
+    """Yield the pieces of a combined file, with room for a save's mark in the first tensor."""
     for index, stream in enumerate(streams):
         if index:
             yield stream

@@ -1,4 +1,4 @@
-"""Names and values from files, as errors show them: always printable and short."""
+"""Names and values from files, formatted for errors: always printable and short."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _REPR.maxlist = 12
 
 
 def quote(value: object) -> str:
-    """A name or value for an error message, abbreviated in the middle when it is long."""
+    """Format a name or value for an error message; a long one is abbreviated in the middle."""
     return _REPR.repr(value)
 
 
 def kind_of(value: object) -> str:
-    """The name of a value's class, for errors."""
+    """Return the name of a value's class, for errors."""
     return type(value).__name__

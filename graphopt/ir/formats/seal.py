@@ -1,8 +1,8 @@
 """The mark that identifies the files of one save, where Paddle's formats leave room.
 
-A pickle has it as a string that is dropped again before the end, a program and the description of a
-tensor as a protobuf field that has no name in Paddle's schema. Paddle's own readers pass over both.
-The mark follows from the contents of all files of the save, so the same state gives the same bytes.
+A pickle has it as a string that is dropped again before the end; a program and the description of a
+tensor have it as a protobuf field that Paddle's schema lacks. Paddle's own readers skip both. The
+mark follows from the contents of all files of the save, so the same state gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD, _TAIL = 256, 64
 
 
 def sealed_pickle(pieces: Iterable[Piece]) -> Iterable[Piece]:
-    """A pickle with room for the mark before its last opcode."""
+    """Yield a pickle with room for the mark before its last opcode."""
     last: Piece = b""
     for piece in pieces:
         yield last
@@ -40,12 +40,12 @@ def sealed_pickle(pieces: Iterable[Piece]) -> Iterable[Piece]:
 
 
 def sealed_message(message: bytes) -> list[Piece]:
-    """A serialized protobuf message with room for the mark after its last field."""
+    """Add room for the mark after the last field of a serialized protobuf message."""
     return [message, _FIELD, SEAL]
 
 
 def sealed_tensor(stream: bytes, levels: int = 0) -> list[Piece]:
-    """A tensor stream with room for the mark; unchanged if it begins with levels of offsets."""
+    """Add room for the mark to a tensor stream, unless it begins with levels of offsets."""
     # version, number of levels, version of the tensor; then the size of the description
     at = 16
     if levels:
@@ -58,7 +58,7 @@ def sealed_tensor(stream: bytes, levels: int = 0) -> list[Piece]:
 
 
 def unsealed_message(data: bytes) -> bytes:
-    """A serialized message without the mark after it, which is no part of the message."""
+    """Strip the mark, which is no part of the message, from a serialized message."""
     size = len(_FIELD) + len(SEAL)
     if data[-size:].startswith(_FIELD) and _MARK.fullmatch(data, len(data) - _TEXT_SIZE):
         return data[:-size]
@@ -66,19 +66,19 @@ def unsealed_message(data: bytes) -> bytes:
 
 
 def names_hash(names: Iterable[str]) -> str:
-    """The half of a mark that lists the files of a save."""
+    """Hash the file names of a save, for the half of a mark that identifies them."""
     text = "\0".join(sorted(names))
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
 
 def mark_in(data: bytes) -> tuple[str, str] | None:
-    """The files that a file was saved with, and the save they belong to; None without a mark."""
+    """Find the mark of a file: the hash of the save's names, and the save; None without one."""
     found = _MARK.search(data[-_TAIL:]) or _MARK.search(data[:_HEAD])
     return None if found is None else (found[1].decode(), found[2].decode())
 
 
 def check_one_save(contents: Mapping[Path, bytes]) -> None:
-    """Raise FormatError when two files were written by different saves of the same set of files.
+    """Raise FormatError when two files come from different saves of the same set of files.
 
     Files without a mark, such as Paddle's own, and files of different sets are not compared.
     """

@@ -1,6 +1,6 @@
-"""One stored tensor: Paddle's tensor stream to an array and back.
+"""One stored tensor: convert Paddle's tensor stream to an array and back.
 
-A stream says its shape and element type but not its name; the names in a parameter file, and their
+A stream has a shape and an element type but no name; the names in a parameter file, and their
 order, come from the program (`parameters.py`).
 """
 
@@ -49,11 +49,11 @@ class SavedRows(NamedTuple):
 def read_tensor(
     data: bytes, offset: int = 0, source: str = "<tensor>", limits: Limits | None = None
 ) -> tuple[SavedTensor, int]:
-    """The tensor whose stream begins at `offset`, and the offset after it.
+    """Read the tensor whose stream begins at `offset`; return it and the offset after it.
 
     The array is a read-only view on `data` (not always aligned). Raises FormatError with the byte
-    offset for a stream that is malformed or cut, LimitError for one that claims more than `limits`
-    allow, UnsupportedError for an element type without an array type.
+    offset for a stream that is malformed or cut, LimitError for a stream that claims more than
+    `limits` allow, UnsupportedError for an element type without an array type.
     """
     stream = _Stream(data, offset, source, limits or Limits())
     stream.zero("version")
@@ -71,7 +71,7 @@ def read_tensor(
 def read_selected_rows(
     data: bytes, offset: int = 0, source: str = "<tensor>", limits: Limits | None = None
 ) -> tuple[SavedRows, int]:
-    """As `read_tensor`, for a variable that the program declares to be selected rows."""
+    """Read, as `read_tensor`, a variable that the program declares to be selected rows."""
     stream = _Stream(data, offset, source, limits or Limits())
     stream.zero("version")
     count_at = stream.position
@@ -112,7 +112,7 @@ class _Stream:
             raise self.wire.error(offset, f"expected {size} bytes of {what}, found {left}")
 
     def integers(self, offset: int, size: int, layout: str) -> tuple[int, ...]:
-        """`size` bytes as 64-bit numbers; `offset` is where the file gave the size."""
+        """Read `size` bytes as 64-bit numbers; `offset` is the position of the size in the file."""
         self._require(offset, size, "64-bit numbers")
         view = np.ndarray((size // 8,), layout, self.wire.data, self.position)
         self.position += size
@@ -138,7 +138,7 @@ class _Stream:
         return offsets
 
     def array(self) -> Array:
-        """The tensor proper: version, descriptor, data."""
+        """Read the tensor itself: version, descriptor, data."""
         self.zero("tensor version")
         at = self.position
         size = self.number(_I32, "the size of the tensor's description")
@@ -186,7 +186,7 @@ class _Stream:
 
 
 def write_tensor(array: Array, lod: Sequence[Sequence[int]] = ()) -> bytes:
-    """The tensor stream of an array; ProgramError when its element type has no Paddle type."""
+    """Encode an array as a tensor stream; raise ProgramError if Paddle lacks its element type."""
     parts = [_U32.pack(0), _U64.pack(len(lod))]
     for level in lod:
         parts += [_U64.pack(len(level) * 8), np.asarray(level, "<u8").tobytes()]
@@ -194,7 +194,7 @@ def write_tensor(array: Array, lod: Sequence[Sequence[int]] = ()) -> bytes:
 
 
 def write_selected_rows(tensor: SavedRows) -> bytes:
-    """The stream of selected rows."""
+    """Encode selected rows as a stream."""
     rows = np.asarray(tensor.rows, "<i8").tobytes()
     head = _U32.pack(0) + _U64.pack(len(tensor.rows)) + rows + _I64.pack(tensor.height)
     return head + _tensor_bytes(tensor.array)

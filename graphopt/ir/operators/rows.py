@@ -1,4 +1,4 @@
-"""Read `operators.txt`: each row when it is first looked at, each column when it is needed."""
+"""Read `operators.txt`: each row on first access, each column when it is needed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OperatorAttribute:
         return tuple(cast(list[Any], found)) if isinstance(found, list) else found
 
     def read(self, value: Any) -> Any:
-        """A value in the kind of the attribute; ValueError or TypeError when it is of another."""
+        """Convert a value to the attribute's kind; ValueError or TypeError for another kind."""
         made = _NUMBERS.get(self.kind or type(self.default).__name__)
         if made is not None:
             return made(value)
@@ -105,7 +105,7 @@ class OperatorRow:
 
     @cached_property
     def old_names(self) -> Mapping[str, str]:
-        """The names that Paddle 1.8 gave attributes, and those of today."""
+        """Paddle 1.8's names of attributes -> today's names."""
         return dict(_pair(word) for word in self._words("old"))
 
     @property
@@ -131,7 +131,7 @@ class OperatorRow:
 
     @cached_property
     def pir_gradients(self) -> Mapping[str, OperatorSignature]:
-        """The gradient operators of PIR, by the names of what they derive."""
+        """The gradient operators of PIR, by the names of the operators they differentiate."""
         each = [self._signature(text) for text in self._columns.get("grad", ())]
         return {found.name: found for found in each}
 
@@ -175,13 +175,13 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def row_of(type: str) -> OperatorRow:
-    """The row of an operator; one that states nothing for a type that has none."""
+    """Return the row of an operator; an empty row for a type without one."""
     return operators().get(type) or OperatorRow(type, type)
 
 
 @cache
 def operators() -> Mapping[str, OperatorRow]:
-    """The rows of all operators by their types."""
+    """Read the rows of all operators, by their types."""
     text = Path(__file__).with_name("operators.txt").read_text("utf-8")
     rows = text.replace("\n        ", " ").replace("\n    ", " ").splitlines()
     return {type: OperatorRow(type, row) for row in rows for type in (row.split(" ", 1)[0],)}

@@ -1,7 +1,7 @@
-"""The names under which the parts of a tensor array are fetched.
+"""Names of the fetches that a tensor array is split into.
 
-An array whose length is known is fetched as its elements, `a@element0` and so on; another one as
-all rows of all elements, and the number of rows of each.
+An array of known length is fetched as its elements, `a@element0` and so on. Any other array is
+fetched as the rows of all its elements, and the number of rows of each element.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ _PART = "@element"
 
 
 def parts_of(array: str, count: int | None) -> tuple[str, ...]:
-    """The parts of an array of `count` elements, or of one whose length a run decides."""
+    """List the fetches of an array of `count` elements, or of one whose length a run decides."""
     if count is None:
         return f"{array}{_PART}s", f"{array}{_PART}s.rows"
     return tuple(f"{array}{_PART}{position}" for position in range(count))
 
 
 def array_of(fetch: str) -> str:
-    """The array of a part; the name itself if it is none."""
+    """Return the array that a fetch is a part of; for any other fetch, its own name."""
     return fetch.partition(_PART)[0]

@@ -1,6 +1,6 @@
 """Bases of Variable and Program for the methods that the front end attaches to them.
 
-The methods are known to type checkers and editors by the stub beside this file.
+The stub beside this file declares the methods for type checkers and editors.
 """
 
 from __future__ import annotations

@@ -13,17 +13,17 @@ _first = _main_program
 
 
 def default_main_program() -> Program:
-    """The program that layers append to."""
+    """Return the program that layers append to."""
     return _main_program
 
 
 def default_startup_program() -> Program:
-    """The program that initialises parameters."""
+    """Return the program that initializes parameters."""
     return _startup_program
 
 
 def switch_main_program(program: Program) -> Program:
-    """Let layers append to another program; returns the one before."""
+    """Let layers append to another program; return the previous one."""
     global _main_program
     _check_program(program)
     previous, _main_program = _main_program, program
@@ -31,7 +31,7 @@ def switch_main_program(program: Program) -> Program:
 
 
 def switch_startup_program(program: Program) -> Program:
-    """Let another program initialise parameters; returns the one before."""
+    """Let another program initialize parameters; return the previous one."""
     global _startup_program
     _check_program(program)
     previous, _startup_program = _startup_program, program

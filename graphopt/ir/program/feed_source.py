@@ -1,4 +1,4 @@
-"""The loaders that belong to a program, as the runtime sees them."""
+"""The protocol of loaders that belong to a program, as the runtime uses them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 
 class FeedSource(Protocol):
-    """Gives a program the batches of some of its variables, one after the other."""
+    """Gives a program the batches of some of its variables, one after another."""
 
     names: tuple[str, ...]
 
     def read(self, count: int) -> list[dict[str, Any]]:
-        """The next batches, one for each of `count` devices; EOFException at the end."""
+        """Return the next batches, one for each device; raise EOFException at the end."""
         ...

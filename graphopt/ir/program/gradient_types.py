@@ -1,4 +1,4 @@
-"""Types of operators that are gradients of others, by Paddle's naming."""
+"""Operator types that are gradients of other operators, by Paddle's naming."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
 
 
 def forward_type(type: str) -> str | None:
-    """The operator type whose gradient an operator type is; None for other operators."""
+    """Return the operator type that a gradient type differentiates; None for other types."""
     found = _GRADIENT_TYPE.match(type)
     if found is None or type == GRAD_TYPE:
         return None

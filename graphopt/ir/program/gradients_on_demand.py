@@ -1,9 +1,9 @@
-"""Gradients of values between a loss and its parameters, which are computed when they are used.
+"""Gradients of values between a loss and its parameters, computed on demand.
 
-A derivative is one operator, `pd_grad`, which writes the gradients of parameters, or those that
-`gradients` returns. Paddle has a variable `X@GRAD` for every other value on the way as well. Here
-these are only declared: the derivative computes one from the moment that an operator reads it or a
-run fetches it.
+A derivative is one operator, `pd_grad`, which writes the gradients of parameters, or the gradients
+that `gradients` returns. Paddle also has a variable `X@GRAD` for every other value on the path.
+Here these are only declared: the derivative computes one from the moment that an operator reads it
+or a run fetches it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 @dataclass(frozen=True)
 class Way:
-    """The values that a derivative goes through, and those where it stops, each nearest first."""
+    """The values that a derivative goes through, and the values where it stops, nearest first."""
 
     values: Collection[str]
     stops: Collection[str]
 
 
 def way_of(derivative: Operator) -> Way:
-    """The values in front of a derivative that its targets depend on."""
+    """Find the values before a derivative that its targets depend on, and where it stops."""
     block = derivative.block
     values = dict.fromkeys(derivative.input("Y"))
     stops: dict[str, None] = {}
@@ -46,9 +46,9 @@ def way_of(derivative: Operator) -> Way:
 
 
 def off_the_path(derivative: Operator) -> list[str]:
-    """The inputs of a derivative on which its targets do not depend at all.
+    """List the inputs of a derivative on which its targets do not depend at all.
 
-    There are none when a derivative is made: an operator was renamed or taken out since.
+    A new derivative has none: an operator was renamed or removed since.
     """
     behind = set(derivative.input("Y"))
     for op in reversed(_in_front(derivative)):
@@ -58,7 +58,7 @@ def off_the_path(derivative: Operator) -> list[str]:
 
 
 def _in_front(op: Operator) -> list[Operator]:
-    """The operators in front of one, in the blocks around it as well, outermost first."""
+    """List the operators before `op`, also in the enclosing blocks, outermost first."""
     block, parent = op.block, op.block.parent
     around = None
     if parent is not None:
@@ -70,7 +70,7 @@ def _in_front(op: Operator) -> list[Operator]:
 def declare_gradients(derivative: Operator) -> None:
     """Declare the gradients of all values that a derivative of the global block goes through.
 
-    Those that are declared already belong to an earlier derivative.
+    Gradients that are already declared belong to an earlier derivative.
     """
     block = derivative.block
     if block.idx != 0:
@@ -83,17 +83,17 @@ def declare_gradients(derivative: Operator) -> None:
 
 
 def derivative_with(block: Block, gradient: str) -> Operator | None:
-    """The first derivative of a block that can compute a gradient which no operator writes."""
+    """Find the first derivative of a block that can compute a gradient without a producer."""
     source = gradient.removesuffix(GRAD_SUFFIX)
     derivatives = (op for op in block.ops if op.type == GRAD_TYPE)
     return next((op for op in derivatives if source in way_of(op).values), None)
 
 
 def with_gradients(derivative: Operator, gradients: Sequence[str]) -> Operator:
-    """A derivative that computes these gradients, too.
+    """Copy a derivative so that it computes these gradients, too.
 
-    As in Paddle, the gradient of a variable that a loop changes in place is that of its first
-    value.
+    As in Paddle, the gradient of a variable that a loop changes in place is the gradient of its
+    first value.
     """
     sources = [name.removesuffix(GRAD_SUFFIX) for name in gradients]
     looped = _changed_by_loops(derivative)
@@ -111,7 +111,7 @@ def with_gradients(derivative: Operator, gradients: Sequence[str]) -> Operator:
 
 
 def compute_gradients(block: Block, names: Iterable[str]) -> None:
-    """Let derivatives compute those of these variables that are only declared."""
+    """Let derivatives compute the gradients among `names` that are only declared."""
     for name in names:
         variable = block.find_var(name) if name.endswith(GRAD_SUFFIX) else None
         if variable is not None and variable.computed_on_demand:
@@ -132,20 +132,21 @@ def _compute(gradient: Variable) -> None:
 
 
 def carried_variables(op: Operator) -> set[str]:
-    """The variables that a loop changes in place."""
+    """Return the variables that a loop changes in place."""
     return set(op.input("X")) & set(op.output("Out")) if op.type == "while" else set()
 
 
 def _changed_by_loops(derivative: Operator) -> set[str]:
-    """The variables that the loops in front of a derivative change in place."""
+    """Collect the variables that loops before a derivative change in place."""
     ops = derivative.block.ops
     return {name for op in ops[: ops.index(derivative)] for name in carried_variables(op)}
 
 
 def _read_by(op: Operator) -> list[str]:
-    """The names that an operator reads, in its blocks as well.
+    """List the names that an operator reads, also in its blocks.
 
-    A branch that is not taken, and a loop, keep old values of what they write.
+    They include its outputs if it has a sub-block: a branch that is not taken, and a loop, keep the
+    old values of their outputs.
     """
     inside = [name for block in sub_blocks(op) for name in names_in(block, written=False)]
     kept = op.output_arg_names if "sub_block" in op.attrs else []

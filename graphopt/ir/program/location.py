@@ -1,4 +1,4 @@
-"""The line of the user's own code that made an operator."""
+"""The source line of the user's code that created an operator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Location(NamedTuple):
 
 
 def caller_location() -> Location | None:
-    """The innermost frame that is outside the graphopt package; None when there is none."""
+    """Find the innermost frame outside the graphopt package; None when there is none."""
     frame = inspect.currentframe()
     while frame is not None:
         if is_users(frame.f_code):
@@ -36,7 +36,7 @@ def caller_location() -> Location | None:
 
 
 def caller_level() -> int:
-    """The `stacklevel` that makes a warning of the function that asks name the user's line."""
+    """Compute the `stacklevel` with which the caller's warning names the user's line."""
     frame = inspect.currentframe()
     level = 0
     while frame is not None and not is_users(frame.f_code):

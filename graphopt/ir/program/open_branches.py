@@ -1,9 +1,9 @@
-"""Branches whose results differ in dtype or rank: a program for each side that runs take.
+"""Branches whose results differ in dtype or rank: one program for each side that runs take.
 
-In Paddle such a result has the type of the branch taken, and the operators after it compute with
-what comes. A module has one type for each value, so a run first computes the condition, which is
-the fetch `TAKEN` of a program with an open branch, and then runs the program with that side in
-place of both.
+In Paddle such a result has the type of the branch taken, and later operators compute with that
+type. A module has one type for each value, so a run first computes the condition, which is the
+fetch `TAKEN` of a program with an open branch, and then runs the program with that side in place of
+both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OpenBranchError(UnsupportedError):
 
 
 def with_side(program: Program, place: Place, *, holds: bool) -> Program:
-    """A copy in which the branch at `place` takes its true side if the condition `holds`."""
+    """Copy a program so that the branch at `place` takes its true side if `holds`."""
     twin = program.clone()
     block, number = place
     op = twin.blocks[block].ops[number]

@@ -1,9 +1,8 @@
 """The names-level model of a program: scripts build it, and saved models decode to it.
 
 A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order, which
-may overwrite names. The four refer to each other, so they are in one file. The translation
-(`ir/translate/blocks/program.py`) translates all that into SSA values. Paddle page:
-paddle.static.Program.
+may overwrite names. The four classes refer to each other, so they are in one file. The translation
+(`ir/translate/blocks/program.py`) converts names to SSA values. Paddle page: paddle.static.Program.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ class Variable(VariableMethods):
     """A named tensor of a block.
 
     `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
-    `DType`. `stop_gradient=True` keeps gradients from flowing through it. `saved` is the bytes
-    that a loaded variable was declared with, which the writer repeats if nothing was changed.
+    `DType`. `stop_gradient=True` keeps gradients from flowing through it. `saved` holds the bytes
+    of a loaded variable's declaration, which the writer repeats if nothing was changed.
     """
 
     saved: bytes | None = None
@@ -136,7 +135,7 @@ class Variable(VariableMethods):
         persistable: bool | None = None,
         **_: Any,
     ) -> None:
-        """Raise ProgramError when the variable has another shape, dtype or mark than is given."""
+        """Raise ProgramError when the variable has another shape, dtype, level or persistence."""
         facts = {
             "shape": (self._shape, None if shape is None else Sizes(shape)),
             "dtype": (self._dtype, None if dtype is None else as_dtype(dtype)),
@@ -156,7 +155,7 @@ class Variable(VariableMethods):
         return self.name + GRAD_SUFFIX
 
     def copy_to(self, block: Block) -> Variable:
-        """A variable like this one that belongs to `block`."""
+        """Copy the variable to another block."""
         twin = copy.copy(self)
         twin.block = block
         return twin
@@ -170,7 +169,7 @@ class Variable(VariableMethods):
 
     @property
     def type(self) -> int:
-        """The number of the kind of variable in Paddle's `VarType.Type` enumeration."""
+        """The number of the variable's kind in Paddle's `VarType.Type` enumeration."""
         return self.kind
 
     @property
@@ -180,7 +179,7 @@ class Variable(VariableMethods):
         return next((op for op in ops if self.name in op.output_arg_names), None)
 
     def set_error_clip(self, error_clip: Any) -> None:
-        """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
+        """Record how to clip the variable's gradient; without effect, as in Paddle 2."""
         self.error_clip = error_clip
 
     _set_error_clip = set_error_clip
@@ -193,12 +192,12 @@ class Variable(VariableMethods):
         return self.notes.get(key)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The variable as text, `with_details` with the settings that steer training."""
+        """Format the variable, `with_details` with the settings that steer training."""
         details = "".join(f", {name}={value!r}" for name, value in self.details().items())
         return f"{self!r}{details if with_details else ''}"
 
     def details(self) -> dict[str, Any]:
-        """The settings that steer training, by name."""
+        """Return the settings that steer training, by name."""
         return {"lod_level": self.lod_level, "error_clip": self.error_clip}
 
     def _to_readable_code(self) -> str:
@@ -208,9 +207,9 @@ class Variable(VariableMethods):
 class Parameter(Variable):
     """A persistable variable that optimizers update.
 
-    `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
-    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
-    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes. `flags` are those of a
+    `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer` and
+    `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
+    `gradient_clip_attr` is set by `fluid.clip.set_gradient_clip`. `flags` are the keywords of
     Variable.
     """
 
@@ -244,7 +243,7 @@ class Parameter(Variable):
         self.is_distributed = is_distributed
 
     def details(self) -> dict[str, Any]:
-        """The settings that steer training, by name."""
+        """Return the settings that steer training, by name."""
         names = ("trainable", "optimize_attr", "regularizer", "do_model_average", "need_clip")
         return {**super().details(), **{name: getattr(self, name) for name in names}}
 
@@ -252,11 +251,11 @@ class Parameter(Variable):
 class Operator:
     """One step of a block: a type, named slots of variable names, attributes.
 
-    `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
-    the `AttrKind` of each attribute of a loaded operator, and of operators made here those whose
-    value a variable has; `saved` is the loaded operator's own bytes, which the writer repeats if
-    nothing was changed.
-    `is_loaded` is True for operators of files, whose slots and attributes are unchecked.
+    `location` is the user's source line, None where a loaded model has none. `attr_kinds` has the
+    `AttrKind` of each attribute of a loaded operator; for an operator created here, of each
+    attribute whose value a variable holds. `saved` holds the bytes of a loaded operator, which the
+    writer repeats if nothing was changed. `is_loaded` is True for operators of files, whose slots
+    and attributes are unchecked.
     """
 
     saved: bytes | None = None
@@ -280,7 +279,7 @@ class Operator:
         self.location = location
 
     def copy_to(self, block: Block) -> Operator:
-        """An operator like this one that belongs to `block`."""
+        """Copy the operator to another block."""
         twin = Operator(block, self.type, self.inputs, self.outputs, self.attrs, self.location)
         twin.attr_kinds = dict(self.attr_kinds)
         twin.saved = self.saved
@@ -293,11 +292,11 @@ class Operator:
         return OperatorDistAttr(self.type)
 
     def input(self, slot: str) -> list[str]:
-        """The variable names in an input slot, [] when the slot is absent."""
+        """Return the variable names in an input slot, [] when the slot is absent."""
         return list(self.inputs.get(slot, ()))
 
     def output(self, slot: str) -> list[str]:
-        """The variable names in an output slot, [] when the slot is absent."""
+        """Return the variable names in an output slot, [] when the slot is absent."""
         return list(self.outputs.get(slot, ()))
 
     @property
@@ -312,7 +311,7 @@ class Operator:
 
     @property
     def input_arg_names(self) -> list[str]:
-        """Every variable name read, in slot order, then those that have an attribute's value."""
+        """Every variable name read, in slot order, then variables that hold attribute values."""
         names = [name for names in self.inputs.values() for name in names if name != EMPTY]
         for attribute, kind in self.attr_kinds.items():
             if kind in (AttrKind.VAR, AttrKind.VARS) and attribute in self.attrs:
@@ -332,9 +331,9 @@ class Operator:
         return int(self.attrs.get("op_role", OpRole.FORWARD))
 
     def attr(self, name: str) -> Any:
-        """The value of an attribute; ValueError when the operator has none of that name.
+        """Return the value of an attribute; raise ValueError when the operator lacks it.
 
-        The number of a dtype equals the dtype, too, as Paddle's do.
+        The number of a dtype equals the dtype, too, as in Paddle.
         """
         if name in self.attrs:
             value = self.attrs[name]
@@ -344,11 +343,11 @@ class Operator:
         raise ValueError(f"operator {self.type} has no attribute '{name}'")
 
     def has_attr(self, name: str) -> bool:
-        """True when the attribute is set, or one that every operator has."""
+        """True when the attribute is set, or when every operator has it."""
         return name in self.attrs or name in _ON_EVERY_OPERATOR
 
     def all_attrs(self) -> dict[str, Any]:
-        """A copy of the attributes."""
+        """Copy the attributes."""
         return dict(self.attrs)
 
     @property
@@ -367,7 +366,7 @@ class Operator:
         self.block.program.touch()
 
     def attr_type(self, name: str) -> int:
-        """The `AttrKind` of an attribute; ValueError when the operator has none of that name."""
+        """Return the `AttrKind` of an attribute; raise ValueError when the operator lacks it."""
         value = self.attr(name)
         if name in self.attr_kinds:
             return self.attr_kinds[name]
@@ -385,7 +384,7 @@ class Operator:
         raise ValueError(f"operator {self.type} is not in its block any more")
 
     def rename(self, name: str, new_name: str) -> None:
-        """Read and write another variable instead of one."""
+        """Replace a variable by another one in inputs, outputs and attributes."""
         self._rename_input(name, new_name)
         self._rename_output(name, new_name)
 
@@ -404,7 +403,7 @@ class Operator:
         self.block.program.touch()
 
     def _rename_in_attrs(self, old_name: str, new_name: str) -> None:
-        """Let the attributes that name variables name another one, as Paddle's RenameInput does."""
+        """Rename a variable in the attributes that name variables, as Paddle's RenameInput does."""
         named = {name: self.attrs[name] for name in NAMING if old_name in self.attrs.get(name, ())}
         if named:
             undo.note(setattr, self, "attrs", dict(self.attrs))
@@ -424,7 +423,7 @@ class Operator:
         return f"{{{slots(self.outputs)}}} = {self.type}({arguments}){where}"
 
     def to_string(self, throw_on_error: bool = False) -> str:
-        """The operator as text; the argument is accepted for compatibility."""
+        """Format the operator; the argument is accepted for compatibility."""
         return repr(self)
 
     def _to_readable_code(self, skip_op_callstack: bool = True) -> str:
@@ -438,7 +437,7 @@ def is_sparse_lookup(op: Operator) -> bool:
 
 
 def is_gradient(op: Operator) -> bool:
-    """True for an operator whose type says that it is the gradient of another."""
+    """True for an operator whose type marks it as the gradient of another operator."""
     return forward_type(op.type) is not None
 
 
@@ -469,7 +468,7 @@ def _rename_in_slots(
 
 
 def _nothing(*_: object) -> None:
-    """Neither appends nor notes anything."""
+    """Do nothing, neither append nor record."""
 
 
 def _no_types(op: Operator) -> None:
@@ -481,9 +480,10 @@ def _no_types(op: Operator) -> None:
 
 @dataclass
 class OnAppend:
-    """The parts of other rooms in `Block.append_op`, in the order of the calls.
+    """The callbacks of other packages in `Block.append_op`, in call order.
 
-    Importing a room sets its entry: a program does without the rooms that it does not use.
+    Importing such a package sets its callback: a program does without packages that it does not
+    use.
     """
 
     instead: Callable[..., Operator | None] = _nothing
@@ -502,7 +502,7 @@ class OnAppend:
 class Block:
     """Variables by name and operators in order; sub-blocks see their parents' variables.
 
-    `saved` holds what a loaded block declares beyond this model, for writing it back.
+    `saved` holds declarations of a loaded block that this model lacks, for writing them back.
     """
 
     saved: Mapping[str, Any] | None = None
@@ -524,18 +524,18 @@ class Block:
         return None if self.parent_idx < 0 else self.program.blocks[self.parent_idx]
 
     def has_var(self, name: str) -> bool:
-        """True when this very block declares the name."""
+        """True when this block itself, not a parent, declares the name."""
         return name in self.vars
 
     def var(self, name: str) -> Variable:
-        """The variable that this block declares; ValueError when it declares none."""
+        """Return a variable that this block declares; raise ValueError when it does not."""
         try:
             return self.vars[name]
         except KeyError:
             raise ValueError(f"var {name} not in this block") from None
 
     def find_var(self, name: str) -> Variable | None:
-        """The variable visible under this name here, or None."""
+        """Find the variable that a name refers to in this block; None if undeclared."""
         if name in self.vars:
             return self.vars[name]
         return None if self.parent is None else self.parent.find_var(name)
@@ -551,10 +551,10 @@ class Block:
     def create_var(
         self, name: str | None = None, shape: Any = None, dtype: Any = None, **flags: Any
     ) -> Variable:
-        """Declare a variable, or return the one that has this name already.
+        """Declare a variable, or return the one that already has this name.
 
-        Without a name it gets one. `type` is a number of `VarKind`. Raises ProgramError for another
-        shape, dtype, number of levels or persistence than the variable has.
+        Without a name it gets a unique one. `type` is a number of `VarKind`. Raises ProgramError if
+        the variable exists with another shape, dtype, number of levels or persistence.
         """
         if name is None:
             name = unique_name.generate("_generated_var")
@@ -566,13 +566,13 @@ class Block:
         return self._declare(Variable(self, name, shape, dtype, **flags))
 
     def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
-        """A variable of this block like one of another."""
+        """Declare a copy of another block's variable in this block."""
         twin = var.copy_to(self)
         twin.persistable = force_persistable or var.persistable
         return self._declare(twin)
 
     def _rename_var(self, name: str | bytes, new_name: str | bytes) -> Variable:
-        """Give a variable another name, here and in the operators of this block."""
+        """Rename a variable, here and in the operators of this block."""
         name = name.decode() if isinstance(name, bytes) else name
         new_name = new_name.decode() if isinstance(new_name, bytes) else new_name
         variable = self.var(name)
@@ -597,8 +597,8 @@ class Block:
     ) -> Parameter:
         """Declare a parameter in the global block; its dimensions must be positive.
 
-        With an `initializer` this block fills it. Without a name it gets one; then the first
-        argument may be the shape, as in Paddle, which reads nothing of an `attr`.
+        An `initializer` appends its operator to this block. Without a name it gets a unique one;
+        then the first argument may be the shape, as in Paddle. `attr` is ignored, as in Paddle.
         """
         options.pop("attr", None)
         if not isinstance(name, str | None):
@@ -647,11 +647,11 @@ class Block:
         attrs: Mapping[str, Any] | None = None,
         stop_gradient: bool = False,
     ) -> Operator:
-        """Append an operator and give its outputs their shapes and dtypes.
+        """Append an operator, and infer the shapes and dtypes of its outputs.
 
-        Slots take a Variable, a name, or a list of them; None means absent. With `stop_gradient`
-        no gradient flows through the outputs. Other rooms take part, as `OnAppend` lists. Raises
-        ProgramError, naming the user's line and the operand types, when the operands do not fit.
+        Slots take a Variable, a name, or a list of them; None means absent. With `stop_gradient` no
+        gradient flows through the outputs. `OnAppend` lists the callbacks. Raises ProgramError,
+        naming the user's line and the operand types, when the operands do not fit.
         """
         with undo.transaction():
             op = self.on_append.instead(self, type, inputs, outputs, attrs)
@@ -666,7 +666,7 @@ class Block:
     def _append_op(
         self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
     ) -> Operator:
-        """As `append_op`, but never as a layer."""
+        """Append an operator as `append_op` does, but never as a layer."""
         with undo.transaction():
             op = self._make_op(type, inputs, outputs, attrs)
             self.on_append.infer(op)
@@ -683,7 +683,7 @@ class Block:
     def _insert_op(
         self, index: int, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
     ) -> Operator:
-        """As `append_op`, at a position of the operator list."""
+        """Insert an operator at a position, as `append_op` does at the end."""
         op = self.append_op(type, inputs, outputs, attrs)
         undo.note(self._move_op, index, len(self.ops) - 1)
         self._move_op(-1, index)
@@ -695,7 +695,7 @@ class Block:
     def _prepend_op(
         self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
     ) -> Operator:
-        """As `append_op`, before all others."""
+        """Insert an operator before all others, as `append_op` does at the end."""
         return self._insert_op(0, type, inputs, outputs, attrs)
 
     def _remove_op(self, index: int, sync: bool = True) -> None:
@@ -722,18 +722,18 @@ class Block:
         return op
 
     def all_parameters(self) -> list[Parameter]:
-        """The parameters of this block in the order of their creation."""
+        """List the parameters of this block in the order of their creation."""
         return [v for v in self.vars.values() if isinstance(v, Parameter)]
 
     def iter_parameters(self) -> Iterator[Parameter]:
-        """The parameters of this block."""
+        """Iterate over the parameters of this block."""
         return iter(self.all_parameters())
 
     def __repr__(self) -> str:
         return self.to_string()
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The block as text, `with_details` of its variables."""
+        """Format the block, `with_details` of its variables."""
         lines = [f"{{ // block {self.idx}"]
         lines += [f"    {v.to_string(with_details=with_details)}" for v in self.vars.values()]
         lines += [f"    {op!r}" for op in self.ops]
@@ -744,10 +744,10 @@ class Block:
 
 
 def _pass_stops_on(op: Operator) -> None:
-    """Let the outputs of an operator stop gradients where all of its inputs do, as in Paddle 2.6.
+    """Stop gradients at the outputs of an operator whose inputs all stop them, as in Paddle 2.6.
 
-    Parameters say themselves whether they do. What runs a block is its body, whose operators have
-    passed on what they stop.
+    Parameters keep their own flag. Control flow is skipped: the operators in its blocks have
+    already propagated their flags.
     """
     if op.type == GRAD_TYPE or "sub_block" in op.attrs or "blocks" in op.attrs:
         return
@@ -765,7 +765,7 @@ def _pass_stops_on(op: Operator) -> None:
 
 
 def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
-    """Slot values of any accepted form as lists of names."""
+    """Convert slot values of any accepted form to lists of names."""
     result: dict[str, list[str]] = {}
     for slot, value in (slots or {}).items():
         if value is None:
@@ -794,12 +794,12 @@ _edits = itertools.count(1)
 class Program(ProgramMethods):
     """A static-graph program (Paddle page: paddle.static.Program).
 
-    `random_seed` is copied into each random operator when the operator is made; new programs begin
-    with `seed_of_new`, which `global_seed` sets. `version` changes with every edit, so (serial,
-    version) identifies the content. `saved` holds what a loaded
-    program declares beyond this model (Paddle's version, operator versions), for writing it back.
-    `x - y` of variables of a program that `is_fluid` follows the rules of Paddle 1.8. One that
-    `communicates` has operators that need the values of all trainers.
+    `random_seed` is copied into each random operator when the operator is created; new programs
+    begin with `seed_of_new`, which `global_seed` sets. `version` changes with every edit, so
+    (serial, version) identifies the content. `saved` holds declarations of a loaded program that
+    this model lacks (Paddle's version, operator versions), for writing them back. If the program
+    `is_fluid`, `x - y` of its variables follows the rules of Paddle 1.8. If it `communicates`, it
+    has operators that need the values of all trainers.
     """
 
     saved: Mapping[str, Any] | None = None
@@ -826,7 +826,7 @@ class Program(ProgramMethods):
 
     @property
     def random_seed(self) -> int:
-        """The seed of random operators that are made from now on; 0 draws from the generator."""
+        """The seed of random operators created from now on; 0 draws from the global generator."""
         return self._random_seed
 
     @random_seed.setter
@@ -840,20 +840,20 @@ class Program(ProgramMethods):
         self._random_seed = int(given)
 
     def touch(self) -> None:
-        """Note that the content has changed."""
+        """Record that the content has changed."""
         undo.note_attributes(self, "version")
         self.version = next(_edits)
 
     def global_block(self) -> Block:
-        """Block 0."""
+        """Return block 0."""
         return self.blocks[0]
 
     def block(self, index: int) -> Block:
-        """The block with this index."""
+        """Return the block with this index."""
         return self.blocks[index]
 
     def current_block(self) -> Block:
-        """The block that new operators go to."""
+        """Return the block that new operators go to."""
         return self.blocks[self.current_block_idx]
 
     @property
@@ -862,7 +862,7 @@ class Program(ProgramMethods):
         return len(self.blocks)
 
     def global_seed(self, seed: int = 0) -> None:
-        """Set `random_seed` of this program and of all that are made from now on.
+        """Set `random_seed` of this program and of all programs created from now on.
 
         Paddle page: paddle.static.Program.
         """
@@ -886,12 +886,12 @@ class Program(ProgramMethods):
         self.current_block_idx = max(self.current_block().parent_idx, 0)
 
     def list_vars(self) -> Iterator[Variable]:
-        """Every variable of every block."""
+        """Iterate over the variables of all blocks."""
         for block in self.blocks:
             yield from block.vars.values()
 
     def all_parameters(self) -> list[Parameter]:
-        """The parameters in the order of their creation."""
+        """List the parameters in the order of their creation."""
         return [p for block in self.blocks for p in block.all_parameters()]
 
     @contextmanager
@@ -910,11 +910,11 @@ class Program(ProgramMethods):
         return self.role(OpRole.LR_SCHEDULE | (OpRole.OPTIMIZE if is_with_opt else 0))
 
     def clone(self, for_test: bool = False) -> Program:
-        """A copy whose variables have the same names (and so share values through the scope).
+        """Copy the program; variables keep their names, and so share values through the scope.
 
         With `for_test` the backward and optimizer operators are left out, with the variables that
         only they use, and `is_test` is set on every operator that has it. As long as no loss is
-        differentiated, as in Paddle, gradients are values like others, and stay.
+        differentiated, as in Paddle, gradients are ordinary values, and stay.
         """
         twin = Program()
         twin.random_seed = self.random_seed
@@ -951,9 +951,10 @@ class Program(ProgramMethods):
         return "\n".join(repr(block) for block in self.blocks)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
-        """The program as text, `with_details` of its variables.
+        """Format the program, `with_details` of its variables.
 
-        With `throw_on_error` a tensor without a dtype is a ValueError, as it cannot be saved.
+        With `throw_on_error`, raises ProgramError for a tensor without a dtype, which cannot be
+        saved.
         """
         if throw_on_error:
             for variable in self.list_vars():
@@ -968,7 +969,7 @@ class Program(ProgramMethods):
         return str(self)
 
     def facts(self) -> dict[str, str]:
-        """The numbers of blocks, operators and parameters, and the data variables, in words."""
+        """Summarize the program in words: its operators, blocks, parameters and data variables."""
         parameters = self.all_parameters()
         sizes = [math.prod(p.shape) for p in parameters if p.has_type and -1 not in p.shape]
         data = [v for v in self.global_block().vars.values() if v.is_data and v.has_type]
@@ -987,10 +988,11 @@ class Program(ProgramMethods):
 
 
 def _without_training(ops: Iterable[Operator], *, trains: bool) -> list[Operator]:
-    """The operators without those of the backward pass, the optimizer and its schedule.
+    """Drop the operators of the backward pass, the optimizer and its schedule.
 
-    Their roles say so; in a file without roles gradient operators and what depends on them. The
-    gradients of a program that does not train are not a backward pass.
+    They are found by their roles; in a file without roles, they are gradient operators and the
+    operators that depend on them. The gradients of a program that does not train are not a backward
+    pass.
     """
     training = OpRole.OPTIMIZE | OpRole.LR_SCHEDULE | (OpRole.BACKWARD if trains else 0)
     kept: list[Operator] = []
@@ -1009,7 +1011,7 @@ def _without_training(ops: Iterable[Operator], *, trains: bool) -> list[Operator
 
 
 def _shorten_slots(twin: Program, program: Program) -> None:
-    """Let branches and loops of a copy list what the operators left in their blocks use."""
+    """Drop names from the slots of branches and loops that their blocks no longer use."""
     for block in reversed(twin.blocks):
         for op in block.ops:
             index = op.attrs.get("sub_block")
@@ -1024,7 +1026,7 @@ def _shorten_slots(twin: Program, program: Program) -> None:
 
 
 def _drop_left_out(twin: Program, program: Program) -> None:
-    """Drop the variables of a copy that operators of the program use and none of its own."""
+    """Drop the variables of a copy that only operators left out of it use."""
     left_out = _used_names(program) - _used_names(twin)
     for block in twin.blocks:
         block.vars = {name: v for name, v in block.vars.items() if name not in left_out}
@@ -1051,5 +1053,5 @@ def _set_test_mode(program: Program) -> None:
 
 
 def saved_version(program: Program) -> int:
-    """The release that wrote a loaded program (2006002 for 2.6.2), 0 when unknown."""
+    """Return the release that wrote a loaded program (2006002 for 2.6.2), 0 when unknown."""
     return (program.saved or {}).get("version", {}).get("version", 0)

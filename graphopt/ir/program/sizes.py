@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex, overload
 
 
 class Sizes(tuple[int, ...]):
-    """A tuple of sizes that equals a list of the same ones, and can be joined to one.
+    """A tuple of sizes that equals a list of the same sizes, and can be concatenated with a list.
 
     `Variable.shape` is a tuple up to Paddle 2.6, and a list from 3.0 on.
     """

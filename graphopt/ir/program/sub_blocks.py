@@ -10,7 +10,7 @@ from graphopt.ir.program.program import Block, Operator
 
 
 def sub_block(op: Operator) -> Block:
-    """The block that a control-flow operator runs."""
+    """Return the block that a control-flow operator runs."""
     value = op.attrs.get("sub_block")
     index = value.idx if isinstance(value, Block) else value
     if not isinstance(index, int) or not 0 < index < op.block.program.num_blocks:
@@ -19,7 +19,7 @@ def sub_block(op: Operator) -> Block:
 
 
 def sub_blocks(op: Operator) -> list[Block]:
-    """The blocks that an operator runs: none, one, or several in the attribute `blocks`."""
+    """Return the blocks that an operator runs: none, one, or several in the attribute `blocks`."""
     if "sub_block" in op.attrs:
         return [sub_block(op)]
     found: list[Block] = []
@@ -32,7 +32,7 @@ def sub_blocks(op: Operator) -> list[Block]:
 
 
 def names_in(block: Block, *, written: bool) -> list[str]:
-    """The names from around a block that it, or a block that it runs, writes (or else reads)."""
+    """List the outer names that a block, nested blocks included, writes or else reads."""
     found: dict[str, None] = {}
     for op in block.ops:
         names: Sequence[str] = op.output_arg_names if written else op.input_arg_names

@@ -26,27 +26,27 @@ _journal = _Journal()
 
 
 def note(undo: Callable[..., object], *args: Any) -> None:
-    """Call `undo(*args)` if the transaction around this edit fails."""
+    """Register `undo(*args)`, called if the transaction around this edit fails."""
     steps = _journal.steps
     if steps is not None:
         steps.append((undo, args))
 
 
 def note_attributes(owner: object, *names: str) -> None:
-    """Give `owner` the present values of these attributes again if the transaction fails."""
+    """Restore these attributes of `owner` to their present values if the transaction fails."""
     if _journal.steps is not None:
         for name in names:
             note(setattr, owner, name, getattr(owner, name))
 
 
 def put(mapping: MutableMapping[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Enter a new key, which is removed if the transaction fails."""
+    """Enter a new key, to be removed if the transaction fails."""
     note(mapping.pop, key, None)
     mapping[key] = value
 
 
 def begin() -> int | None:
-    """Start a transaction; returns the argument of `roll_back` or `commit`."""
+    """Start a transaction; return the argument of `roll_back` or `commit`."""
     if _journal.steps is None:
         _journal.steps = []
         return None
@@ -73,7 +73,7 @@ def commit(start: int | None) -> None:
 
 @contextmanager
 def transaction() -> Generator[None]:
-    """Take back every edit inside if the block raises."""
+    """Undo every edit made in the block if it raises."""
     start = begin()
     try:
         yield

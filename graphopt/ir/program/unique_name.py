@@ -1,4 +1,4 @@
-"""Automatic names as Paddle makes them, `fc_0`, `fc_0.w_0`, `fc_0.tmp_1` (utils.unique_name)."""
+"""Automatic names in Paddle's form, `fc_0`, `fc_0.w_0`, `fc_0.tmp_1` (utils.unique_name)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from graphopt.ir.program import undo
 
 
 class UniqueNameGenerator:
-    """Counts from zero for each key, and puts a prefix before the names it makes."""
+    """Counts from zero for each key, and prefixes the names it generates."""
 
     def __init__(self, prefix: str = "") -> None:
         self.prefix = prefix
         self._counters: defaultdict[str, int] = defaultdict(int)
 
     def __call__(self, key: str) -> str:
-        """The next name with this key."""
+        """Generate the next name with this key."""
         number = self._counters[key]
         undo.note(self._counters.__setitem__, key, number)
         self._counters[key] += 1
@@ -28,17 +28,17 @@ _generator = UniqueNameGenerator()
 
 
 def generate(key: str) -> str:
-    """The next name with this prefix: `fc_0`, `fc_1`, …"""
+    """Generate the next name with this key: `fc_0`, `fc_1`, …"""
     return _generator(key)
 
 
 def generate_with_ignorable_key(key: str) -> str:
-    """As `generate`; Paddle's dynamic mode counts all such names together (base.unique_name)."""
+    """Generate a name; Paddle's dynamic mode counts them under one key (base.unique_name)."""
     return generate(key)
 
 
 def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenerator:
-    """Count with another generator, a new one unless given; the one before (unique_name.switch)."""
+    """Count with another generator, or a new one; return the previous (unique_name.switch)."""
     global _generator
     before, _generator = _generator, new_generator or UniqueNameGenerator()
     return before
@@ -48,7 +48,7 @@ def switch(new_generator: UniqueNameGenerator | None = None) -> UniqueNameGenera
 def guard(new_generator: UniqueNameGenerator | str | bytes | None = None) -> Generator[None]:
     """Count from zero inside the block and restore the counters afterwards.
 
-    A text comes before each name that is made inside: `guard("A")` gives `Afc_0`. Paddle page:
+    A text is a prefix of each name generated inside: `guard("A")` gives `Afc_0`. Paddle page:
     paddle.utils.unique_name.guard.
     """
     if isinstance(new_generator, bytes):
@@ -63,7 +63,7 @@ def guard(new_generator: UniqueNameGenerator | str | bytes | None = None) -> Gen
 
 
 class _Inside(UniqueNameGenerator):
-    """Puts the prefix before keys that do not have it, so that it is there once."""
+    """Adds the prefix to keys that do not have it, so that names have it once."""
 
     def __call__(self, key: str) -> str:
         made = super().__call__(key)
@@ -72,9 +72,9 @@ class _Inside(UniqueNameGenerator):
 
 @contextmanager
 def inside(name: str) -> Generator[str]:
-    """Separate names for the parts of one layer, which change no counter.
+    """Generate separate names for the parts of one layer, without changing any counter.
 
-    They begin with the name of the layer and a slash, which the block is given.
+    They begin with the name of the layer and a slash, which the context manager yields.
     """
     with guard(_Inside(f"{name}/")):
         yield f"{name}/"

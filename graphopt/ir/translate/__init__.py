@@ -8,7 +8,7 @@ from graphopt.ir.program import Block, Operator
 
 
 def infer_outputs(op: Operator) -> None:
-    """Set the types of what an operator writes; raises as `infer.infer_outputs`."""
+    """Set the types of an operator's outputs; see `infer.infer_outputs` for the errors."""
     from graphopt.ir.translate import infer
 
     infer.infer_outputs(op)

@@ -1,7 +1,7 @@
-"""Shapes and dtypes of an operator's outputs, at the moment a script appends it.
+"""Shape and dtype inference for the outputs of an operator that a script appends.
 
-The operator is translated into a scratch block, whose op types say what the outputs are; so a
-program is checked by the same type rules when it is built and when it is compiled.
+The operator is translated into a scratch block, whose op types are the types of the outputs. So the
+same type rules check a program when it is built and when it is compiled.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from graphopt.ir.translate.operators.translator import Translator
 def infer_outputs(op: Operator) -> None:
     """Set the shape and dtype of every variable that `op` writes.
 
-    Gradients that it reads, and that are only declared, are computed from now on.
-    Operators with sub-blocks, and those on tensor arrays, have typed outputs when they are made.
-    Raises ProgramError when an input is not declared or the operands do not fit.
+    Gradients that `op` reads and that were only declared are computed from now on. Operators with
+    sub-blocks and operators on tensor arrays have typed outputs from the start. Raises ProgramError
+    if an input is not declared or the operands do not fit.
     """
     compute_gradients(op.block, op.input_arg_names)
     if op.type == "data":

@@ -1,4 +1,4 @@
-"""The part of a program that computes given outputs from given inputs, as models are saved."""
+"""The part of a program that computes given outputs from given inputs, for saving a model."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _NEEDED_EMPTY = ("conditional_block", "Input")
 def inference_program(
     program: Program, feeds: Sequence[str], fetches: Sequence[str], *, prune: bool = True
 ) -> Program:
-    """A copy reduced to the needs of the fetches, in test mode, with feed and fetch operators.
+    """Copy the part of a program that the fetches need, in test mode.
 
-    What is fed is not computed. Without `prune` every operator stays. Raises ValueError for a feed
-    that the fetches do not depend on or that the program has not, and for a data variable that
-    they need and that is not fed; UnsupportedError when a fetch needs a derivative.
+    The copy has feed and fetch operators. Fed variables are not computed. Without `prune` every
+    operator stays. Raises ValueError for a feed that the program lacks or that the fetches do not
+    depend on, and for a data variable that they need and that is not fed; UnsupportedError if a
+    fetch needs a derivative.
     """
     twin = program.clone()
     block = twin.global_block()
@@ -55,7 +56,7 @@ def inference_program(
 
 
 def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) -> None:
-    """Take out the operators, blocks and variables that the fetches do not need."""
+    """Remove the operators, blocks and variables that the fetches do not need."""
     needed, fed = set(fetches), set(feeds)
     kept: list[Operator] = []
     block = program.global_block()
@@ -85,7 +86,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
 
 
 def state_written(program: Program) -> list[str]:
-    """The names of the persistable variables that a program writes in test mode, too."""
+    """List the persistable variables that a program writes also in test mode."""
     block = program.global_block()
     ops = [op for op in block.ops if "is_test" not in op.attrs]
     names = dict.fromkeys(name for op in ops for name in op.output_arg_names)
@@ -115,7 +116,7 @@ def _check_data(block: Block, feeds: Sequence[str], fetches: Sequence[str]) -> N
 
 
 def block_indices(op: Operator) -> Iterator[int]:
-    """The blocks that an operator runs."""
+    """Yield the indices of the blocks that an operator runs."""
     for name, value in op.attrs.items():
         for item in _items(value):
             if isinstance(item, Block):
@@ -129,7 +130,7 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def _names_read(program: Program, op: Operator) -> Iterator[str]:
-    """The names that an operator needs, also those that its blocks take from outside."""
+    """Yield the names that an operator reads, and the outer names that its blocks read."""
     yield from op.input_arg_names
     for index in block_indices(op):
         block = program.block(index)
@@ -138,7 +139,7 @@ def _names_read(program: Program, op: Operator) -> Iterator[str]:
 
 
 def drop_blocks(program: Program) -> None:
-    """Leave out the blocks that no operator runs any more, and number the others again."""
+    """Remove the blocks that no operator runs any more, and renumber the others."""
     used = {0}
     todo = [0]
     while todo:
@@ -181,7 +182,7 @@ def _set_test_mode(op: Operator) -> None:
 
 
 def add_feeds_and_fetches(program: Program, feeds: Sequence[str], fetches: Iterable[str]) -> None:
-    """Put a feed operator for each input before, and a fetch operator for each output after."""
+    """Prepend a feed operator for each input, and append a fetch operator for each output."""
     block = program.global_block()
     held = {"feed": VarKind.FEED_MINIBATCH, "fetch": VarKind.FETCH_LIST}
     for name, kind in held.items():
@@ -202,7 +203,11 @@ def add_feeds_and_fetches(program: Program, feeds: Sequence[str], fetches: Itera
 
 
 def without_training_info(program: Program, clip_extra: bool = True) -> Program:
-    """A copy in which nothing is a parameter, and operators do not say where they came from."""
+    """Copy a program so that no variable is a parameter or stops gradients.
+
+    With `clip_extra`, operators also lose their empty input slots and the attributes that only
+    training or debugging needs, such as the call stack.
+    """
     twin = program.clone()
     for block in twin.blocks:
         for variable in block.vars.values():

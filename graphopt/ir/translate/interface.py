@@ -1,7 +1,7 @@
 """Inputs and outputs of a program without feed and fetch operators: whole training programs.
 
-Inference models say so themselves; of a training program the inputs are its data variables, and
-the outputs its loss and every other unread result, such as an accuracy.
+Inference models declare theirs. The inputs of a training program are its data variables; the
+outputs are its loss and every other unread result, such as an accuracy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BOOKKEEPING = ("coalesce_tensor",)
 
 
 def data_names(program: Program) -> list[str]:
-    """The variables that have to be fed, in the order of their declaration."""
+    """List the variables that have to be fed, in the order of their declaration."""
     ops = [op for block in program.blocks for op in block.ops]
     read = {name for op in ops for name in op.input_arg_names}
     written = {name for op in ops for name in op.output_arg_names}
@@ -35,7 +35,7 @@ def data_names(program: Program) -> list[str]:
 
 
 def output_names(program: Program) -> list[str]:
-    """The losses, then unread results of forward operators."""
+    """List the losses, then the unread results of forward operators."""
     losses = list(dict.fromkeys(_losses(program)))
     if not losses and _is_startup(program):
         return []
@@ -52,7 +52,7 @@ def _is_startup(program: Program) -> bool:
 
 
 def _losses(program: Program) -> Iterator[str]:
-    """The variables whose gradient is set to a constant, or the targets of `pd_grad`."""
+    """Find the losses: variables whose gradient is set to a constant, or targets of `pd_grad`."""
     ops = program.global_block().ops
     forward = {name: op for op in ops if not _is_gradient(op) for name in op.output_arg_names}
     for op in ops:
@@ -79,7 +79,7 @@ def _losses(program: Program) -> Iterator[str]:
 def _find_seeded_losses(
     ops: list[Operator], seeds: dict[str, Operator], forward: dict[str, Operator]
 ) -> Iterator[str]:
-    """Losses by structure: the outputs whose gradient operators read a constant as cotangent."""
+    """Find losses by structure: outputs whose gradient operators read a constant cotangent."""
     for op in ops:
         if not _is_gradient(op):
             continue
@@ -93,7 +93,7 @@ def _find_seeded_losses(
 
 
 def _target(grad: Operator, slot: str, seed: Operator | None, ops: list[Operator]) -> str | None:
-    """The forward output in `slot` that `seed` is the gradient of; None when it is no seed."""
+    """Find the forward output in `slot` whose gradient is `seed`; None if it is no seed."""
     if seed is None:
         return None
     if seed.type in ("fill_any_like", "full_like"):
@@ -116,7 +116,7 @@ def _is_gradient(op: Operator) -> bool:
 
 
 def _unread(program: Program) -> Iterator[str]:
-    """The main output of each forward operator whose outputs are neither read nor kept."""
+    """Find the main output of each forward operator whose outputs are neither read nor kept."""
     from graphopt.ir.translate.operators.table import BY_TYPE
 
     block = program.global_block()

@@ -1,6 +1,7 @@
-"""Operators as OpenVINO's reader of Paddle's files knows them (2026.4), others by their parts.
+"""Rewrites to the operators that OpenVINO's reader of Paddle's files has (2026.4).
 
-Read back by Paddle or graphopt, the program means the same.
+Other operators are decomposed into these. Read back by Paddle or graphopt, the program means the
+same.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ KNOWN = frozenset(_TYPES.split())
 
 
 def to_openvino_forms(program: Program) -> None:
-    """Spell, in place, what the reader does not know by what it knows.
+    """Rewrite, in place, operators that the reader lacks as operators that it has.
 
-    Raises UnsupportedError with all operators for which there is no way.
+    Raises UnsupportedError with all operators that have no such form.
     """
     _join_branches(program.global_block())
     drop_blocks(program)
@@ -67,7 +68,7 @@ _ONLY_IF_TAKEN = frozenset({"while", "conditional_block", "assert", "print", "py
 
 
 def _join_branches(block: Block) -> None:
-    """Compute both branches and choose a result: the reader fails on blocks of branches."""
+    """Compute both branches and select a result: the reader fails on blocks of branches."""
     inner = {op: sub_block(op) for op in block.ops if "sub_block" in op.attrs}
     for each in inner.values():
         _join_branches(each)
@@ -96,7 +97,7 @@ def _join_branches(block: Block) -> None:
 
 
 def _choose(rewriter: Rewriter, op: Operator) -> None:
-    """The second of two tensors where the mask is 1, in their own sizes."""
+    """Rewrite a select_input as `where`: the second tensor where the mask is 1, else the first."""
     (mask,), (no, yes) = op.input("Mask"), op.input("X")
     attrs = {"in_dtype": _dtype(rewriter, mask), "out_dtype": DType("bool")}
     condition = rewriter.add("cast", {"X": mask}, attrs)
@@ -113,7 +114,7 @@ def become(
     attrs: Mapping[str, Any] | None = None,
     slot: str = "Out",
 ) -> None:
-    """Make an operator another one of the same first result."""
+    """Change an operator, in place, to another one with the same first result."""
     out = next(names[0] for names in (op.output("Out"), op.output("Y")) if names)
     op.type, op.outputs = type, {slot: [out]}
     op.inputs = {name: list(names) for name, names in inputs.items()}
@@ -125,14 +126,14 @@ def _both(x: str, y: str) -> dict[str, list[str]]:
 
 
 class _OperatorParts:
-    """The parts of an operator on one tensor, in the order in which they are computed."""
+    """A builder of the parts of an operator on one tensor, in the order of computation."""
 
     def __init__(self, rewriter: Rewriter, op: Operator) -> None:
         self.rewriter, self.op = rewriter, op
         self.x = op.input("X")[0]
 
     def __call__(self, type: str, x: str, y: str | None = None, **attrs: Any) -> str:
-        """The result of one more operator, of one tensor or two."""
+        """Add an operator on one tensor or two; return its result."""
         inputs = {"X": x} if y is None else {"X": x, "Y": y}
         return self.rewriter.add(type, inputs, attrs if y is None else {"axis": -1, **attrs})
 
@@ -140,11 +141,11 @@ class _OperatorParts:
         return self("scale", x, scale=scale, bias=bias, bias_after_scale=True)
 
     def fill_like(self, x: str, value: float) -> str:
-        """As many numbers as x has."""
+        """Add a tensor of one number in the shape of `x`."""
         return self("fill_any_like", x, value=value, dtype=_dtype(self.rewriter, x))
 
     def ends(self, type: str, x: str, y: str | None = None, **attrs: Any) -> None:
-        """The operator itself is the last of its parts."""
+        """Change the operator itself to the last of its parts."""
         inputs = {"X": [x]} if y is None else _both(x, y)
         become(self.op, type, inputs, attrs if y is None else {"axis": -1, **attrs})
 
@@ -209,7 +210,7 @@ def _tan(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _of_exponentials(sign: float) -> FormRule:
-    """sinh and cosh."""
+    """Build the rule of sinh (`sign` -1) or cosh (`sign` 1)."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts = _OperatorParts(rewriter, op)
@@ -221,7 +222,7 @@ def _of_exponentials(sign: float) -> FormRule:
 
 
 def _logarithm(scale: float, bias: float) -> FormRule:
-    """A multiple of the logarithm of x and a number."""
+    """Build the rule of scale * log(x + bias)."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts = _OperatorParts(rewriter, op)
@@ -258,7 +259,7 @@ def _celu(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _kept_where(size: bool, default: float) -> FormRule:
-    """x where it, or its size, is above the threshold, and 0 elsewhere."""
+    """Build the rule that keeps x where x, or |x| with `size`, is above the threshold; else 0."""
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         parts, limit = _OperatorParts(rewriter, op), op.attrs.get("threshold", default)
@@ -277,7 +278,7 @@ def _stanh(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _prelu(rewriter: Rewriter, op: Operator) -> None:
-    """relu(x) less alpha times relu(-x)."""
+    """Rewrite prelu as relu(x) - alpha * relu(-x)."""
     parts, (alpha,) = _OperatorParts(rewriter, op), op.input("Alpha")
     rank, sizes = len(rewriter.shape(parts.x)), rewriter.shape(alpha)
     first = op.attrs.get("data_format", "NCHW")[1:2] == "C"
@@ -295,7 +296,7 @@ def _mean(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _instance_norm(rewriter: Rewriter, op: Operator) -> None:
-    """A group for each channel."""
+    """Rewrite instance_norm as group_norm with a group for each channel."""
     (x,) = op.input("X")
     channels, epsilon = rewriter.shape(x)[1], op.attrs.get("epsilon", 1e-5)
     if channels < 0:
@@ -306,7 +307,7 @@ def _instance_norm(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _mul(rewriter: Rewriter, op: Operator) -> None:
-    """A product of matrices, of what has more axes flattened before."""
+    """Rewrite mul as matmul_v2, with the last axes of x flattened."""
     (x,), (y,) = op.input("X"), op.input("Y")
     rank, columns = len(rewriter.shape(x)), op.attrs.get("x_num_col_dims", 1)
     if len(rewriter.shape(y)) != 2:
@@ -329,7 +330,7 @@ def _dot(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _bce_loss(rewriter: Rewriter, op: Operator) -> None:
-    """Logarithms below -100 are -100."""
+    """Decompose bce_loss; logarithms below -100 become -100."""
     parts, (label,) = _OperatorParts(rewriter, op), op.input("Label")
 
     def share(x: str, weight: str) -> str:
@@ -352,7 +353,7 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 def _erf(rewriter: Rewriter, op: Operator) -> None:
-    """By a polynomial of 1 / (1 + 0.3275911 |x|), right to 1.5e-7."""
+    """Approximate erf by a polynomial of 1 / (1 + 0.3275911 |x|), with an error below 1.5e-7."""
     parts = _OperatorParts(rewriter, op)
     size = parts("abs", parts.x)
     share = parts.scale(size, 0.3275911, 1.0)
@@ -386,7 +387,7 @@ def _logsumexp(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _shuffle_channels(rewriter: Rewriter, op: Operator) -> None:
-    """Channels taken apart, put in another order, and joined."""
+    """Rewrite pixel_shuffle as a reshape, a transpose and a reshape of the channels."""
     (x,), factor = op.input("X"), op.attrs.get("upscale_factor", 1)
     _, c, h, w = rewriter.shape(x)
     if op.attrs.get("data_format", "NCHW") != "NCHW" or min(c, h, w) < 0:

@@ -1,7 +1,7 @@
 """Operators in the forms that Paddle's own kernels accept, for models that other tools will run.
 
 graphopt is more lenient than Paddle in a few places: operands that broadcast, negative axes,
-arguments as attributes. A saved model spells these out; read back, it means the same.
+arguments as attributes. A saved model spells these out. Read back, it means the same.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FormRule = Callable[["Rewriter", Operator], None]
 
 
 def to_paddle_forms(program: Program) -> None:
-    """Rewrite, in place, the operators that Paddle 2.6 would refuse or understand otherwise.
+    """Rewrite, in place, the operators that Paddle 2.6 would refuse or interpret differently.
 
-    Raises UnsupportedError when the shape of an operand is not known at all.
+    Raises UnsupportedError if the shape of an operand is not known at all.
     """
     rewrite(program, _RULES)
 
 
 def rewrite(program: Program, rules: Mapping[str, FormRule]) -> None:
-    """Rewrite, in place, the operators that have a rule; it may put others in front of them."""
+    """Rewrite, in place, each operator that has a rule; a rule may insert operators before it."""
     for block in program.blocks:
         rewriter = Rewriter(block)
         for op in block.ops:
@@ -42,7 +42,7 @@ def rewrite(program: Program, rules: Mapping[str, FormRule]) -> None:
 
 
 class Rewriter:
-    """Collects the operators of a block, with new ones in front of those that need them."""
+    """The operators of a block so far, with new operators before the operators that need them."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -67,7 +67,7 @@ class Rewriter:
         return result.name
 
     def cast(self, op: Operator, slot: str, dtype: str) -> None:
-        """Cast the operands in a slot to a dtype, those that have another."""
+        """Cast the operands in a slot to a dtype, except those that have it."""
         names = list(op.inputs.get(slot, ()))
         for at, name in enumerate(names):
             variable = self.block.find_var(name)
@@ -78,7 +78,7 @@ class Rewriter:
             op.inputs[slot] = names
 
     def add_output(self, op: Operator, slot: str, shape: Shape, dtype: str) -> None:
-        """A result that Paddle's operator has and nothing reads, where there is none."""
+        """Add an output that Paddle's operator has and nothing reads, if it is missing."""
         if not op.outputs.get(slot):
             name = unique_name.generate(f"save_infer_model/{slot}")
             self.block.create_var(name, shape, dtype, stop_gradient=True)
@@ -99,7 +99,7 @@ class Rewriter:
                     op.inputs[slot] = [self.expand(name, target, like)]
 
     def sum_of_zeros(self, names: Sequence[str]) -> str:
-        """A tensor with the shape that these broadcast to when the program runs."""
+        """Add a tensor with the shape that these broadcast to when the program runs."""
         fill = {"value": 0.0, "dtype": DType("float32")}
         zeros = [self.add("fill_any_like", {"X": name}, fill) for name in names]
         total = zeros[0]
@@ -121,7 +121,7 @@ def _is_static(shape: Shape, target: Shape) -> bool:
 
 
 def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
-    """The shape that operands of these shapes broadcast to; -1 only for unknown dimensions."""
+    """Compute the shape that these broadcast to, with -1 only for unknown dimensions."""
     rank = max(map(len, shapes), default=0)
     columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
     return tuple(next((d for d in dims if d > 1), min(dims)) for dims in columns)
@@ -132,7 +132,7 @@ def _all_operands(*slots: str) -> FormRule:
 
 
 def _put_along_axis(rewriter: Rewriter, op: Operator) -> None:
-    """Index and value have the shape of the input, save along the axis, which counts from 0."""
+    """Expand index and value to the input's shape, except along the axis, counted from 0."""
     (target,), (index,) = op.inputs["Input"], op.inputs["Index"]
     shape = list(rewriter.shape(target))
     axis = int(op.attrs.get("Axis", 0)) % len(shape)
@@ -151,13 +151,13 @@ def _positive_axis(slot: str) -> FormRule:
 
 
 def _whole_reduction(rewriter: Rewriter, op: Operator) -> None:
-    """These kernels do not look at reduce_all."""
+    """List all axes for reduce_all, which these kernels ignore."""
     if op.attrs.get("reduce_all"):
         op.attrs["dim"] = list(range(len(rewriter.shape(op.inputs["X"][0]))))
 
 
 def _slice(rewriter: Rewriter, op: Operator) -> None:
-    """Paddle's rules of shapes take no bound for known where one tensor has all starts or ends."""
+    """Mark all bounds as unknown if tensors give them, as Paddle's shape inference requires."""
     slots = ("StartsTensor", "EndsTensor", "StridesTensor")
     whole = any(op.inputs.get(slot) for slot in slots)
     listed = any(op.inputs.get(f"{slot}List") for slot in slots)
@@ -173,7 +173,10 @@ def _strided_slice(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _ends_of_paddle_2(strides: str) -> FormRule:
-    """-1 is no end of a negative stride. Slices up to the last element are empty, and refused."""
+    """Build the rule that writes -1 for no end of a negative stride, as in Paddle 2.
+
+    A slice of negative stride that ends at the last element is empty, and refused.
+    """
 
     def rule(rewriter: Rewriter, op: Operator) -> None:
         if keeps_its_ends(op):
@@ -204,7 +207,7 @@ _LARGE = -NO_END - 1
 
 
 def _range(rewriter: Rewriter, op: Operator) -> None:
-    """The bounds are tensors, and of the dtype of the result."""
+    """Convert the bounds to tensors in the dtype of the result."""
     dtype = op.attrs.get("dtype", "int64")
     for slot, default in (("Start", 0), ("End", None), ("Step", 1)):
         value = op.attrs.pop(slot.lower(), default)
@@ -217,36 +220,36 @@ def _range(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _sizes_in_int32(rewriter: Rewriter, op: Operator) -> None:
-    """The kernels read sizes as int32, whatever they are."""
+    """Cast sizes to int32: the kernels read them as int32, whatever their dtype."""
     for slot in ("OutSize", "SizeTensor"):
         rewriter.cast(op, slot, "int32")
 
 
 def _deformable_conv(rewriter: Rewriter, op: Operator) -> None:
-    """The first version of the operator has no mask, the second always."""
+    """Use the first version of the operator if there is no mask; the second always has one."""
     if not op.inputs.get("Mask"):
         op.type = "deformable_conv_v1"
         op.inputs.pop("Mask", None)
 
 
 def _conditional_block(rewriter: Rewriter, op: Operator) -> None:
-    """The slot of what a branch reads is there also where it is empty."""
+    """Add the slot of a branch's inputs, which Paddle needs even if it is empty."""
     op.inputs.setdefault("Input", [])
 
 
 def _pad3d(rewriter: Rewriter, op: Operator) -> None:
-    """The attribute is there also where a tensor says the numbers."""
+    """Add the attribute `paddings`, which Paddle needs even if a tensor has the numbers."""
     op.attrs.setdefault("paddings", [0] * 6)
 
 
 def _repeat_interleave(rewriter: Rewriter, op: Operator) -> None:
-    """A number is an attribute; a tensor has one number for each slice."""
+    """Drop the tensor if a number is an attribute; a tensor has one number for each slice."""
     if op.attrs.get("Repeats"):
         op.inputs.pop("RepeatsTensor", None)
 
 
 def _histogram(rewriter: Rewriter, op: Operator) -> None:
-    """The bounds are whole numbers."""
+    """Convert the bounds to integers; UnsupportedError for fractions."""
     for name in ("min", "max"):
         bound = op.attrs.get(name, 0)
         if bound != int(bound):
@@ -258,13 +261,13 @@ def _histogram(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _nanmedian(rewriter: Rewriter, op: Operator) -> None:
-    """The operator also gives the positions of the medians, two for each."""
+    """Add the output for the positions of the medians, two for each."""
     shape = rewriter.shape(op.outputs["Out"][0])
     rewriter.add_output(op, "MedianIndex", (*shape, 2), "int64")
 
 
 def _adaptive_max_pool(rewriter: Rewriter, op: Operator) -> None:
-    """Only the operator that also gives the positions of the maxima pools adaptively."""
+    """Use the max pooling that also gives positions: no other one pools adaptively."""
     if not (op.attrs.get("adaptive") and op.attrs.get("pooling_type") == "max"):
         return
     op.type = {"pool2d": "max_pool2d_with_index", "pool3d": "max_pool3d_with_index"}[op.type]
@@ -280,7 +283,7 @@ def _adaptive_max_pool(rewriter: Rewriter, op: Operator) -> None:
 
 
 def _clip(rewriter: Rewriter, op: Operator) -> None:
-    """Files hold bounds as float32; one beyond its range bounds nothing."""
+    """Replace bounds beyond the range of float32, in which files hold them, by infinities."""
     limit = float(np.finfo(np.float32).max)
     for name in ("min", "max"):
         value = op.attrs.get(name)

@@ -1,4 +1,4 @@
-"""Pruning: the part of a program that given fetches and the parameter updates need."""
+"""Pruning of a program to the part that given fetches and the parameter updates need."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def prune(
     feeds: Iterable[str] = (),
     updates: Collection[Operator] | None = None,
 ) -> Program:
-    """A copy without the operators that reach neither a fetch nor an optimizer operator.
+    """Copy a program without operators that reach neither a fetch nor an optimizer operator.
 
-    Optimizer operators are kept, as Paddle does: fetching only a forward value still trains. When
-    some are given as `updates`, or none, only these are. What is fed is not computed; ProgramError
-    where a gradient that is needed goes through the operators that are left out for it.
+    Optimizer operators are kept, as in Paddle: fetching only a forward value still trains. With
+    `updates`, which may be empty, only these are kept. Fed variables are not computed. Raises
+    ProgramError if a needed gradient goes through operators that a feed leaves out.
     """
     fed = frozenset(feeds)
     needed = set(map(array_of, fetches)) - fed
@@ -53,7 +53,7 @@ def prune(
 
 
 def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
-    """ProgramError where something is fed between a loss and a variable of a gradient.
+    """Raise ProgramError if a variable is fed between a loss and a variable of its gradient.
 
     The gradient would be 0 there, as if the loss did not depend on the variable.
     """
@@ -71,7 +71,7 @@ def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
 
 
 def _upstream(derivative: Operator, name: str) -> set[str]:
-    """The names in front of a derivative from which a value is computed, itself included."""
+    """Collect the names before a derivative that a value is computed from, itself included."""
     found = {name}
     ops = derivative.block.ops
     for op in reversed(ops[: ops.index(derivative)]):
@@ -83,9 +83,9 @@ def _upstream(derivative: Operator, name: str) -> set[str]:
 
 
 def keep_used(program: Program, names: Iterable[str]) -> None:
-    """Forget the variables that no operator reads or writes, but for those that are named.
+    """Drop the variables that no operator reads or writes, except the named ones.
 
-    What is left out is neither saved nor initialised with the program.
+    Dropped variables are neither saved nor initialized with the program.
     """
     used = set(names)
     for each in program.blocks:

@@ -1,4 +1,4 @@
-"""The release of Paddle that saved an operator, where releases mean different things by it."""
+"""The release of Paddle that saved an operator, where the meaning depends on the release."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ PADDLE_2, PADDLE_3 = 2_000_000, 3_000_000
 
 
 def saved_by_paddle_2(op: Operator) -> bool:
-    """True for an operator of a file that Paddle 2 wrote, or graphopt as Paddle 2 does."""
+    """True for an operator of a file that Paddle 2 wrote, or graphopt in the form of Paddle 2."""
     return op.is_loaded and PADDLE_2 <= saved_version(op.block.program) < PADDLE_3

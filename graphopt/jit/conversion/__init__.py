@@ -1,1 +1,1 @@
-"""Functions of Python as a trace calls them: control flow that may depend on tensors is calls."""
+"""Conversion of Python functions for traces: control flow that may depend on tensors as calls."""

@@ -1,7 +1,7 @@
 """`if` and `a if c else b` whose condition may be a Variable.
 
-Both branches are traced, each into a block of its own, and what they leave in the names that they
-assign to becomes one value.
+Both branches are traced, each into a block of its own. The values that they assign to a name are
+merged to one.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ NUMBERS = (bool, int, float)
 
 
 def fresh(values: Sequence[Any]) -> list[Any]:
-    """The values, with new lists and dicts, which a branch or a loop may change."""
+    """Copy the lists and dicts in values, which a branch or a loop may change."""
     return [nest.map_leaves(lambda leaf: leaf, value) for value in values]
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """True for one object, and for equal numbers and texts."""
+    """True for one object, and for equal numbers and strings."""
     if one is other:
         return True
     plain = (*NUMBERS, str)
@@ -51,7 +51,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def with_held(read: Read, write: Write, names: Sequence[str]) -> tuple[Read, Write, Sequence[str]]:
-    """The names, with the places where objects of the script hold other tensors.
+    """Add the places where objects of the script hold other tensors to the names.
 
     A function that is called in a branch or a loop may change these.
     """
@@ -70,7 +70,7 @@ def with_held(read: Read, write: Write, names: Sequence[str]) -> tuple[Read, Wri
 def branch(
     test: Any, yes: Thunk, no: Thunk, read: Read, write: Write, names: Sequence[str]
 ) -> None:
-    """Run `yes` or `no`, which change the values of `names`, as `test` says."""
+    """Run `yes` or `no`, which change the values of `names`, as `test` selects."""
     if not isinstance(test, Variable):
         (yes if test else no)()
         return
@@ -79,7 +79,7 @@ def branch(
 
 
 def choice(test: Any, yes: Thunk, no: Thunk) -> Any:
-    """`yes() if test else no()`."""
+    """Evaluate `yes() if test else no()`."""
     if not isinstance(test, Variable):
         return yes() if test else no()
     made: list[Any] = [Unknown(RESULT, "has no value")]
@@ -96,7 +96,7 @@ def choice(test: Any, yes: Thunk, no: Thunk) -> Any:
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Say of an error in a branch that the branch is traced whatever its condition will be."""
+    """Add a note to errors in a branch: the branch is traced whatever its condition will be."""
     try:
         yield
     except Exception as error:
@@ -110,7 +110,7 @@ def _explain_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Both:
-    """The values that the branches leave at one place, to become one."""
+    """The values of both branches at one place, to be merged."""
 
     yes: Any
     no: Any
@@ -126,7 +126,7 @@ class _Branch:
         self.around = self.program.current_block()
 
     def trace(self, yes: Thunk, no: Thunk) -> None:
-        """Append both branches, and give the names their values after them."""
+        """Append both branches, and assign the merged values to the names."""
         before = self.read()
         blocks: list[Block] = []
         ends: list[list[Any]] = []
@@ -153,7 +153,7 @@ class _Branch:
 
     @contextmanager
     def _in(self, block: Block) -> Iterator[None]:
-        """Append operators to a block again."""
+        """Append operators to a block again inside the `with` block."""
         self.program.current_block_idx = block.idx
         try:
             yield
@@ -161,7 +161,7 @@ class _Branch:
             self.program.current_block_idx = self.around.idx
 
     def _out(self, value: Any, other: Any) -> Variable:
-        """A copy of a branch's value that is visible around it; `other` is the other branch's."""
+        """Copy a branch's value to the enclosing block; `other` is the other branch's value."""
         if not isinstance(value, Variable):
             value = as_tensor(value, other)
         name = unique_name.generate("_generated_var")
@@ -180,7 +180,7 @@ class _Branch:
 
 
 def as_tensor(value: Any, like: Any) -> Variable:
-    """A number as a tensor, or zeros for a value that is not known, with the type of `like`."""
+    """Convert a number to a tensor of the type of `like`; zeros for an Unknown."""
     number = 0 if isinstance(value, Unknown) else value
     if isinstance(like, Variable):
         known = [1 if size < 0 else size for size in like.shape]
@@ -191,7 +191,7 @@ def as_tensor(value: Any, like: Any) -> Variable:
 
 
 def _together(name: str, yes: Any, no: Any) -> Any:
-    """The value after both branches, with `_Both` where they differ; Unknown if there is none."""
+    """Pair the values of both branches, with `_Both` where they differ; Unknown if that fails."""
     if name == RESULT and isinstance(yes, Unknown) != isinstance(no, Unknown):
         # one branch returns and the other goes on: a flag says which
         given = no if isinstance(yes, Unknown) else yes

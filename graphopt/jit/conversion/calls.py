@@ -26,12 +26,12 @@ NOT_TO_STATIC = "_graphopt_not_to_static"
 
 
 def ignore(module: ModuleType) -> None:
-    """Leave the functions of a module as they are."""
+    """Exclude the functions of a module from conversion."""
     _ignored.add(module.__name__)
 
 
 def call(function: Any) -> Any:
-    """The function that a traced one calls in the place of `function`."""
+    """Return the function that a traced function calls in place of `function`."""
     found = unknown.require_known(function)
     if getattr(found, "__module__", None) == "builtins" and found in _BUILT_IN:
         return _BUILT_IN[found]
@@ -39,7 +39,7 @@ def call(function: Any) -> Any:
 
 
 def convert(function: Any) -> Any:
-    """The converted function or method; anything else unchanged."""
+    """Convert a function or method of the user; return other objects unchanged."""
     if isinstance(function, functools.partial):
         inner = convert(function.func)
         return functools.partial(inner, *function.args, **function.keywords)
@@ -63,13 +63,13 @@ def _is_users(function: FunctionType) -> bool:
 
 
 def belongs_to_user(module: str) -> bool:
-    """True for the name of a module that may have tensors of a program."""
+    """True if a module of this name may have tensors of a program."""
     top = module.partition(".")[0]
     return top not in _NOT_CONVERTED and (top not in sys.stdlib_module_names or top == "__main__")
 
 
 def shape(value: Any) -> Any:
-    """`x.shape`: for a Variable a list, with Variables for the dimensions that are not known."""
+    """Evaluate `x.shape`; a Variable's is a list, with Variables for unknown dimensions."""
     found = unknown.require_known(value).shape
     if not isinstance(value, Variable):
         return found
@@ -105,7 +105,7 @@ def _casting(kind: type, dtype: Callable[[], str]) -> Callable[..., Any]:
 
 
 def _print(*values: Any, **options: Any) -> None:
-    """Print now what is known now; Variables when the program runs."""
+    """Print known values now; Variables when the program runs."""
     known = [value for value in values if not isinstance(value, Variable)]
     if len(known) == len(values):
         print(*values, **options)
@@ -117,7 +117,7 @@ def _print(*values: Any, **options: Any) -> None:
 
 
 def assertion(test: Any, message: Callable[[], Any]) -> None:
-    """`assert test, message`."""
+    """Evaluate `assert test, message`."""
     if not isinstance(test, Variable):
         if not test:
             text = message()

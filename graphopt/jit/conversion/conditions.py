@@ -1,4 +1,4 @@
-"""Truth of values that may be Variables: conditions, `and`, `or`, `not`, chained comparisons."""
+"""Truth values that may be Variables: conditions, `and`, `or`, `not`, chained comparisons."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Thunk = Callable[[], Any]
 
 
 def as_bool(value: Variable) -> Variable:
-    """A Variable as bools."""
+    """Cast a Variable to bool."""
     return value if value.dtype == "bool" else cast(value, "bool")
 
 
 def as_flag(value: Variable, statement: str) -> Variable:
-    """A condition as a bool Variable of one element; UnsupportedError for several elements."""
+    """Convert a condition to a bool Variable; raise UnsupportedError for several elements."""
     if element_count(value.shape) not in (1, UNKNOWN):
         raise UnsupportedError(
             f"{caller_location()}: the condition of this `{statement}` is a tensor of shape "
@@ -33,12 +33,12 @@ def as_flag(value: Variable, statement: str) -> Variable:
 
 
 def all_of(*values: Thunk) -> Any:
-    """`a and b and c`."""
+    """Evaluate `a and b and c`."""
     return _join_values(values, logical_and, neutral=True)
 
 
 def any_of(*values: Thunk) -> Any:
-    """`a or b or c`."""
+    """Evaluate `a or b or c`."""
     return _join_values(values, logical_or, neutral=False)
 
 
@@ -59,12 +59,12 @@ def _join_values(values: tuple[Thunk, ...], join: Callable[..., Variable], *, ne
 
 
 def negation(value: Any) -> Any:
-    """`not a`."""
+    """Evaluate `not a`."""
     return logical_not(as_bool(value)) if isinstance(value, Variable) else not value
 
 
 def comparison(left: Any, *pairs: Callable[..., Any]) -> Any:
-    """`a < b < c`: pairs of a comparison and what is on its right."""
+    """Evaluate `a < b < c`; `pairs` alternates comparisons and right operands."""
     sides = [left]
 
     def compare(at: int) -> Any:

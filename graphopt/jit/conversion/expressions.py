@@ -19,7 +19,7 @@ _AUTOMATIC = ("super", "locals", "globals", "vars", "dir", "eval", "exec")
 
 
 def helper(name: str, *args: ast.expr) -> ast.Call:
-    """A call of a helper."""
+    """Build a call of a helper."""
     function = ast.Attribute(ast.Name(HELPERS, ast.Load()), name, ast.Load())
     return ast.Call(function, list(args), [])
 
@@ -30,7 +30,7 @@ def thunk(value: ast.expr) -> ast.Lambda:
 
 
 def definition(name: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -> ast.FunctionDef:
-    """`def name(parameters): body`."""
+    """Build `def name(parameters): body`."""
     made = ast.parse(f"def {name}({', '.join(parameters)}): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.body = list(body) or made.body
@@ -38,13 +38,13 @@ def definition(name: str, parameters: Sequence[str], body: Sequence[ast.stmt]) -
 
 
 class Expressions(ast.NodeTransformer):
-    """Calls, `and`, `or`, `not`, comparisons, conditional expressions and shapes."""
+    """Converts calls, `and`, `or`, `not`, comparisons, conditional expressions and shapes."""
 
     def __init__(self, first: str | None) -> None:
         self.first = first  # the first parameter of the function
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """`f(x)` calls the converted f."""
+        """Convert `f(x)` to call the converted f."""
         if isinstance(node.func, ast.Name) and node.func.id in _AUTOMATIC:
             return self._super(node) if node.func.id == "super" else node
         self.generic_visit(node)
@@ -52,13 +52,13 @@ class Expressions(ast.NodeTransformer):
         return node
 
     def _super(self, node: ast.Call) -> ast.expr:
-        """`super()` would look at the arguments of a nested function."""
+        """Add arguments to `super()`, which would use those of a nested function."""
         if not node.args and self.first:
             node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        """`a and b` is decided by the program if a is a Variable."""
+        """Convert `a and b`, which the program evaluates if a is a Variable."""
         self.generic_visit(node)
         if any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
             return node
@@ -66,20 +66,20 @@ class Expressions(ast.NodeTransformer):
         return place_node(helper(name, *(thunk(value) for value in node.values)), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        """`not a`."""
+        """Convert `not a`."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
             return place_node(helper("negation", node.operand), node)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        """`a if c else b`."""
+        """Convert `a if c else b`."""
         self.generic_visit(node)
         made = helper("choice", node.test, thunk(node.body), thunk(node.orelse))
         return place_node(made, node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        """`a < b < c` compares twice; `a is b` refuses values that only one branch knows."""
+        """Convert `a < b < c` to two comparisons; `a is b` refuses Unknown values."""
         self.generic_visit(node)
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             node.left = place_node(helper("known", node.left), node.left)
@@ -98,7 +98,7 @@ class Expressions(ast.NodeTransformer):
         return place_node(helper("comparison", node.left, *pairs), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """`x.shape` has Variables for unknown dimensions."""
+        """Convert `x.shape`, which has Variables for unknown dimensions."""
         self.generic_visit(node)
         if node.attr == "shape" and isinstance(node.ctx, ast.Load):
             return place_node(helper("shape", node.value), node)

@@ -1,6 +1,6 @@
-"""A function of the user as a function that a trace can call, made from its source.
+"""Conversion of a user's function, from its source, to a function that a trace can call.
 
-Its code has the user's file and lines, so that errors and operators name them. It shares the
+The new code has the user's file and lines, so that errors and operators name them. It shares the
 globals, defaults and closure of the original.
 """
 
@@ -24,10 +24,10 @@ _codes: WeakKeyDictionary[CodeType, CodeType | None] = WeakKeyDictionary()
 def convert_function(
     function: FunctionType, helpers: object, report: Callable[[str], None] | None = None
 ) -> FunctionType:
-    """The converted function, or the function itself where there is nothing to convert.
+    """Convert a function; return it unchanged where there is nothing to convert.
 
-    These are generators, coroutines, lambdas, and functions without source. `report` gets the text
-    of what is converted now.
+    That is so for generators, coroutines, lambdas, and functions without source. `report` gets the
+    text of a newly converted function.
     """
     code = function.__code__
     if HELPERS in code.co_freevars:
@@ -50,7 +50,7 @@ def convert_function(
 
 
 def source_of(function: FunctionType) -> str:
-    """The text of the converted function, for people; that of the function if it is left alone."""
+    """Return the text of the converted function; an unconverted function's own source."""
     tree = _tree(function)
     return inspect.getsource(function) if tree is None else ast.unparse(tree)
 
@@ -78,7 +78,7 @@ def _codes_in(code: CodeType, name: str) -> Iterator[CodeType]:
 
 
 def _tree(function: FunctionType) -> ast.FunctionDef | None:
-    """The converted definition; None for a function that is left alone."""
+    """Convert the definition of a function; None if it is not converted."""
     code = function.__code__
     if code.co_flags & _LEFT_ALONE or code.co_name == "<lambda>":
         return None
@@ -103,7 +103,7 @@ def _tree(function: FunctionType) -> ast.FunctionDef | None:
 
 
 def _strip(definition: ast.FunctionDef) -> None:
-    """Leave out what the compiled code does not hold: decorators, defaults, annotations."""
+    """Remove decorators, defaults and annotations, which the compiled code does not hold."""
     definition.decorator_list, definition.returns = [], None
     arguments = definition.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -115,7 +115,7 @@ def _strip(definition: ast.FunctionDef) -> None:
 
 
 def _mangle(definition: ast.FunctionDef, qualname: str) -> None:
-    """Give names like `__x` the class in front, as the compiler does inside a class."""
+    """Prefix names like `__x` with the class, as the compiler does inside a class."""
     owner = qualname.split(".")[-2].lstrip("_") if "." in qualname else ""
     if not owner or owner == "<locals>":
         return

@@ -1,13 +1,13 @@
-"""`return`, `break` and `continue` as assignments, so that every statement is left at its end.
+"""`return`, `break` and `continue` as assignments, so that control leaves a block only at its end.
 
-What follows an `if` that jumps goes into its other branch:
+The statements after an `if` that jumps go into its other branch:
 
     if a:                    if a:
         return x                 _result = x
     return y                 else:
                                  _result = y
 
-Where neither branch always jumps, and after loops, a flag guards what follows.
+Where neither branch always jumps, and after loops, a flag guards the rest.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def place_node(node: _Node, at: ast.AST) -> _Node:
-    """A new node, at the first line of another: calls over several lines would name the last."""
+    """Give a new node the first line of another: a call over several lines would name its last."""
     ast.copy_location(node, at)
     node.end_lineno, node.end_col_offset = node.lineno, node.col_offset  # pyright: ignore
     return ast.fix_missing_locations(node)
 
 
 def make_assignment(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
-    """`name = value`, at the line of another node."""
+    """Build `name = value` at the line of another node."""
     made = ast.Assign([ast.Name(name, ast.Store())], value)
     return place_node(made, at)
 
 
 def guard(flags: Sequence[str], body: Statements) -> ast.stmt:
-    """`if not (flag or flag): body`."""
+    """Build `if not (flag or flag): body`."""
     names: list[ast.expr] = [ast.Name(flag, ast.Load()) for flag in flags]
     either = names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names)
     made = ast.If(ast.UnaryOp(ast.Not(), either), body, [])
@@ -46,7 +46,7 @@ def guard(flags: Sequence[str], body: Statements) -> ast.stmt:
 
 
 def jumps_in(node: ast.AST, kinds: Kinds) -> bool:
-    """True when a statement holds such a jump out of itself."""
+    """True if a statement contains a jump of these kinds that leaves it."""
     if isinstance(node, kinds):
         return True
     if isinstance(node, _SCOPES):
@@ -57,7 +57,7 @@ def jumps_in(node: ast.AST, kinds: Kinds) -> bool:
 
 
 def _always_jumps(body: Sequence[ast.stmt], kinds: Kinds) -> bool:
-    """True when a block never ends at its last statement."""
+    """True if control never reaches the end of a block."""
     return any(
         isinstance(each, (*kinds, ast.Raise))
         or (
@@ -72,7 +72,7 @@ def _always_jumps(body: Sequence[ast.stmt], kinds: Kinds) -> bool:
 class _Jumps:
     """The jumps of some kinds in a block, replaced by assignments.
 
-    `replace` gives the assignments for a jump; one of the `flags` is true after it.
+    `replace` returns the assignments for a jump; one of the `flags` is true after it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class _Jumps:
         self.kinds, self.flags, self.replace = kinds, flags, replace
 
     def without(self, body: Sequence[ast.stmt]) -> Statements:
-        """The block without jumps."""
+        """Remove the jumps from a block."""
         made: Statements = []
         for index, each in enumerate(body):
             if isinstance(each, self.kinds):
@@ -92,7 +92,7 @@ class _Jumps:
         return made
 
     def _with_rest(self, each: ast.stmt, rest: Statements) -> Statements:
-        """A statement that may jump, and what follows it."""
+        """Convert a statement that may jump and the statements after it."""
         if isinstance(each, ast.If):
             if _always_jumps(each.body, self.kinds):
                 each.orelse, rest = each.orelse + rest, []
@@ -108,9 +108,9 @@ class _Jumps:
 
 
 def without_returns(body: Statements) -> Statements:
-    """The body of a function with one `return`, which is its last statement.
+    """Reduce the `return`s of a function to one, its last statement.
 
-    A body that has no other is unchanged.
+    A body without other `return`s is unchanged.
     """
     ends_with_it = isinstance(body[-1], ast.Return)
     if not any(jumps_in(each, (ast.Return,)) for each in (body[:-1] if ends_with_it else body)):
@@ -126,20 +126,20 @@ def without_returns(body: Statements) -> Statements:
 
 
 def _result_of(jump: ast.stmt) -> Statements:
-    """The assignments for a `return`."""
+    """Build the assignments for a `return`."""
     assert isinstance(jump, ast.Return)
     value = jump.value or ast.Constant(None)
     return [make_assignment(RESULT, value, jump), make_assignment(DONE, ast.Constant(True), jump)]
 
 
 class _BreaksForReturns(ast.NodeTransformer):
-    """Each `return` in a loop as a `break`, with a `return` after the loop."""
+    """Converts each `return` in a loop to a `break`, with a `return` after the loop."""
 
     def __init__(self) -> None:
         self.depth = 0
 
     def visit_Return(self, node: ast.Return) -> ast.stmt | Statements:
-        """A `return` of the loop."""
+        """Convert a `return` inside a loop."""
         return [*_result_of(node), place_node(ast.Break(), node)] if self.depth else node
 
     def _loop(self, node: ast.For | ast.While) -> Statements:
@@ -163,7 +163,7 @@ class _BreaksForReturns(ast.NodeTransformer):
 
 
 def without_breaks(body: Statements, broke: str, skipped: str) -> Statements:
-    """The body of a loop in which `break` and `continue` set these flags."""
+    """Convert the body of a loop so that `break` and `continue` set these flags."""
 
     def replace(jump: ast.stmt) -> Statements:
         flag = broke if isinstance(jump, ast.Break) else skipped

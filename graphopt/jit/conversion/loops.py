@@ -1,7 +1,7 @@
 """`while` and `for` whose end may depend on a tensor.
 
-The body of such a loop is traced twice: once to see which names it changes and what to, and then
-into the block of the loop. Values that it does not change stay what they are in Python.
+The body of such a loop is traced twice: first to find the names that it changes and their new
+values, then into the block of the loop. Unchanged values remain Python values.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Enumerated:
 
 
 def _index(value: Any) -> Variable:
-    """A limit of a range as an int64 tensor without dimensions."""
+    """Convert a limit of a range to an int64 tensor without dimensions."""
     if not isinstance(value, Variable):
         return full([], value, "int64")
     found = value if value.dtype == "int64" else cast(value, "int64")
@@ -141,7 +141,7 @@ def _unroll_loop(
     write: Write,
     names: Sequence[str],
 ) -> None:
-    """One body after another; from where `stop` is a Variable on, each in a branch."""
+    """Run the body for each item; once `stop` is a Variable, each in a branch."""
     for item in items:
         flag = False if stop is None else stop()
         if isinstance(flag, Variable):
@@ -160,7 +160,7 @@ def _over(
     write: Write,
     names: Sequence[str],
 ) -> None:
-    """A loop over a range, whose counter is one more name."""
+    """Trace a loop over a range, with its counter as an additional name."""
     at: list[Any] = [limits.start]
 
     def test() -> Any:
@@ -201,7 +201,7 @@ class _ConvertedLoop:
         self._writes = False
 
     def trace(self) -> None:
-        """Append the loop, and give the names their values after it."""
+        """Append the loop, and assign the results to the names."""
         start = self.read()
         carried: dict[int, None] = {}
         settled = False
@@ -253,7 +253,7 @@ class _ConvertedLoop:
         _let_gradients_through(variables)
 
     def _trace_in_place(self, start: list[Any]) -> None:
-        """Append a loop that changes tensors in place, and no name."""
+        """Append a loop that changes tensors in place, but no name."""
         flag = self.test()
         with While(flag).block():
             self.write(fresh(start))
@@ -262,9 +262,9 @@ class _ConvertedLoop:
         self.write(start)
 
     def _try_body(self, start: list[Any]) -> tuple[list[Any], list[Any], dict[int, DType]]:
-        """The values before the body and after it, and the dtypes of lists that grow.
+        """Trace the body once; return values before and after it, and growing lists' dtypes.
 
-        The operators of the body are taken back, and so are the types of their results.
+        The operators of the body are rolled back, and so are the types of their results.
         """
         with _taken_back() as block:
             met = _distinct(start)
@@ -278,9 +278,9 @@ class _ConvertedLoop:
 
 
 def _let_gradients_through(variables: list[Any]) -> None:
-    """A sum that starts as a constant has the gradient of what the loop adds to it.
+    """Clear `stop_gradient` of loop variables: a constant start gets the sum's gradient.
 
-    `while_loop` of a static program stops it, as Paddle's does.
+    `while_loop` of a static program stops the gradient, as Paddle's does.
     """
     for leaf in nest.leaves(variables):
         if isinstance(leaf, Variable):
@@ -289,10 +289,10 @@ def _let_gradients_through(variables: list[Any]) -> None:
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
-    """The values, with a copy of a tensor for each place but the first that has it.
+    """Copy a tensor for each place but the first that has it.
 
     Names that start as one tensor are several variables of the loop: `previous = current` changes
-    `previous` also where both were the same before the loop. An array stays one array.
+    `previous` also if both were the same before the loop. A tensor array is not copied.
     """
     seen: set[int] = set()
 
@@ -305,7 +305,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 
 def _keep_types(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
-    """The values after a body, new tensors among them as ones that keep their types."""
+    """Replace new tensors after a body by copies, whose types a rollback does not change."""
     old = {id(leaf) for leaf in nest.leaves(list(met))}
 
     def keep(leaf: Any) -> Any:
@@ -317,7 +317,7 @@ def _keep_types(after: Sequence[Any], met: Sequence[Any]) -> list[Any]:
 
 
 def _like(first: Any, met: Any, given: Any) -> Any:
-    """`first` with the leaves of `given` where it has those of `met`, their copies."""
+    """Substitute leaves in `first`: each leaf of `met` by the leaf of `given` at its place."""
     copies = zip(nest.leaves(met), nest.leaves(given), strict=True)
     originals = {id(one): other for one, other in copies}
     return nest.map_leaves(lambda leaf: originals.get(id(leaf), leaf), first)
@@ -325,7 +325,7 @@ def _like(first: Any, met: Any, given: Any) -> Any:
 
 @contextmanager
 def _taken_back() -> Iterator[Block]:
-    """Take back what is appended inside, here to a block of its own."""
+    """Open a block whose operators and changes are rolled back at its end."""
     begun = undo.begin()
     try:
         yield default_main_program()._create_block()
@@ -342,7 +342,7 @@ def _is_unchanged(old: Any, new: Any) -> bool:
 
 
 def _grows(old: Any, new: Any) -> bool:
-    """True for a list of tensors to whose end the body of a loop appends tensors."""
+    """True for a list of tensors to which the body of a loop appends tensors."""
     if not (isinstance(old, list) and isinstance(new, list) and len(old) < len(new)):
         return False
     kept = all(is_same(before, after) for before, after in zip(old, new, strict=False))
@@ -350,9 +350,9 @@ def _grows(old: Any, new: Any) -> bool:
 
 
 def _start(name: str, old: Any, new: Any) -> Any:
-    """The value of a loop variable before the loop; None for a name that is none.
+    """Return the value of a loop variable before the loop; None if the name is no loop variable.
 
-    A name is a loop variable if the body changes tensors or numbers in it, and leaves its form.
+    A name is a loop variable if the body changes tensors or numbers in it, and keeps its form.
     """
     if name == RESULT and isinstance(old, Unknown) and not isinstance(new, Unknown):
         old = nest.map_leaves(lambda _: old, new)
@@ -373,7 +373,7 @@ def _start(name: str, old: Any, new: Any) -> Any:
 
 
 def _local(name: str, old: Any, new: Any) -> Unknown:
-    """The value of a name that the body must set before it reads it."""
+    """Create the Unknown of a name that the body must set before it reads it."""
     if isinstance(old, Unknown):
         reason = "has a value inside a loop over a tensor only; give it one before the loop"
     elif isinstance(old, list) and isinstance(new, list):

@@ -1,4 +1,4 @@
-"""Names that statements assign to, as far as they belong to the function around them."""
+"""The names of a function that statements assign to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHANGING = (
 
 
 class Assigned(ast.NodeVisitor):
-    """The names that nodes assign to: those of nested functions and classes are their own.
+    """The names that nodes assign to, without those of nested functions and classes.
 
     `names` are bound, `changed` hold a container that is changed in place, `attributes` are
     attributes of names (`self.x`) with either, `elsewhere` are global and nonlocal names.
@@ -28,7 +28,7 @@ class Assigned(ast.NodeVisitor):
             self.visit(node)
 
     def state(self, own: Collection[str]) -> list[str]:
-        """The names among `own` and the attributes whose values the nodes change."""
+        """List the names among `own`, and the attributes, whose values the nodes change."""
         names = {**self.names, **self.changed}
         return [name for name in names if name in own] + list(self.attributes)
 
@@ -52,7 +52,7 @@ class Assigned(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _change(self, target: ast.expr) -> None:
-        """Note that the value of a name, or of an attribute of one, is changed in place."""
+        """Record that the value of a name, or of its attribute, is changed in place."""
         while isinstance(target, ast.Subscript):
             target = target.value
         if isinstance(target, ast.Name):
@@ -81,7 +81,7 @@ class Assigned(ast.NodeVisitor):
         self.elsewhere.update(node.names)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        """Its names are its own."""
+        """Skip a lambda: its names are its own."""
 
     def _comprehension(self, node: ast.AST) -> None:
         inner = Assigned(ast.iter_child_nodes(node))

@@ -1,4 +1,4 @@
-"""Statements whose course may depend on a tensor, as calls of helpers.
+"""Statements whose control flow may depend on a tensor, as calls of helpers.
 
     if a > 0:                def _yes(): nonlocal x; x = x + 1
         x = x + 1            def _no(): nonlocal x; x = x - 1
@@ -39,7 +39,7 @@ def _store(name: str) -> ast.expr:
 
 
 class Conversion(Expressions):
-    """Branches, loops and assertions, too.
+    """Converts branches, loops and assertions, too.
 
     `own` are the local names of the function.
     """
@@ -50,13 +50,13 @@ class Conversion(Expressions):
         self.count = 0
 
     def block(self, body: Sequence[ast.stmt]) -> Statements:
-        """The statements of a block."""
+        """Convert the statements of a block."""
         module = ast.Module(list(body), [])
         self.generic_visit(module)
         return module.body
 
     def visit_If(self, node: ast.If) -> Statements:
-        """A branch."""
+        """Convert a branch."""
         number = self._number()
         state = self._state([*node.body, *node.orelse])
         test = self.visit(node.test)
@@ -66,7 +66,7 @@ class Conversion(Expressions):
         return self._place(node, [yes, no, *self._accessors(number, state), ast.Expr(call)])
 
     def visit_While(self, node: ast.While) -> Statements:
-        """A loop with a condition."""
+        """Convert a loop with a condition."""
         number = self._number()
         flags, body, after = self._flat_loop(node, number)
         test: ast.expr = node.test
@@ -81,7 +81,7 @@ class Conversion(Expressions):
         return self._with_flags(node, flags, made, after)
 
     def visit_For(self, node: ast.For) -> Statements:
-        """A loop over items."""
+        """Convert a loop over items."""
         number = self._number()
         flags, body, after = self._flat_loop(node, number)
         item = f"_item_{number}"
@@ -96,14 +96,14 @@ class Conversion(Expressions):
         return self._with_flags(node, flags, made, after)
 
     def visit_Return(self, node: ast.Return) -> ast.stmt:
-        """A result, which must be known whichever way the function went."""
+        """Convert a `return`, whose value must be known on every path."""
         self.generic_visit(node)
         if node.value is not None:
             node.value = place_node(helper("returned", node.value), node.value)
         return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        """An assertion."""
+        """Convert an assertion."""
         test = self.visit(node.test)
         message = self.visit(node.msg) if node.msg else ast.Constant(None)
         call = ast.Expr(helper("assertion", test, thunk(message)))
@@ -121,7 +121,7 @@ class Conversion(Expressions):
     def _flat_loop(
         self, node: ast.For | ast.While, number: int
     ) -> tuple[list[str], Statements, Statements]:
-        """The flags of a loop, its body without jumps, and what follows it."""
+        """Remove the jumps from a loop; return its flags, its body and the statements after it."""
         if not any(jumps_in(each, (ast.Break, ast.Continue)) for each in node.body):
             return [], node.body, node.orelse
         flags = [f"_broke_{number}", f"_skipped_{number}"]
@@ -140,7 +140,7 @@ class Conversion(Expressions):
     def _function(
         self, name: str, body: Statements, state: Sequence[str], item: str | None = None
     ) -> ast.FunctionDef:
-        """A function inside the converted one that may change its local names."""
+        """Build a nested function that may change local names of the converted one."""
         inside = Assigned(body).names
         names = [n for n in {**dict.fromkeys(state), **inside} if "." not in n and n in self.own]
         declared: Statements = [ast.Nonlocal(names)] if names else []
@@ -153,7 +153,7 @@ class Conversion(Expressions):
         return [_load(f"_read_{number}"), _load(f"_write_{number}"), shown]
 
     def _accessors(self, number: int, state: Sequence[str]) -> Statements:
-        """Functions that read and write the values of the state."""
+        """Build the functions that read and write the values of the state."""
         values = [helper("value", thunk(_load(name)), ast.Constant(name)) for name in state]
         read = [ast.Return(ast.List(list(values), ast.Load()))]
         given = f"_values_{number}"

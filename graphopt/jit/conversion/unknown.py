@@ -12,16 +12,16 @@ from graphopt.jit.conversion.jumps import RESULT
 
 
 class Unknown:
-    """The value of a name that has none on some way through the function; a use of it raises.
+    """The value of a name that has none on some path through the function; a use of it raises.
 
-    `reason` says why there is none, and what to write instead.
+    `reason` is the cause, with advice on a replacement.
     """
 
     def __init__(self, name: str, reason: str) -> None:
         self._name, self._reason = name, reason
 
     def refuse(self) -> NoReturn:
-        """UnsupportedError with the name, the line that uses it, and the reason."""
+        """Raise UnsupportedError with the name, the line that uses it, and the reason."""
         what = "the returned value" if self._name == RESULT else f"'{self._name}'"
         raise UnsupportedError(f"{caller_location()}: {what} {self._reason}")
 
@@ -49,7 +49,7 @@ NOT_YET = "has no value yet"
 
 
 def value(read: Callable[[], Any], name: str) -> Any:
-    """The value that `read` gives, Unknown for a name without one."""
+    """Call `read`; return an Unknown for a name without a value."""
     try:
         return read()
     except (NameError, AttributeError):
@@ -57,14 +57,14 @@ def value(read: Callable[[], Any], name: str) -> Any:
 
 
 def require_known(found: Any) -> Any:
-    """The value; UnsupportedError when it is not known."""
+    """Return the value; raise UnsupportedError if it is Unknown."""
     if isinstance(found, Unknown):
         found.refuse()
     return found
 
 
 def require_returned(found: Any) -> Any:
-    """The result of a function; UnsupportedError when a part of it is not known."""
+    """Return the result of a function; raise UnsupportedError if a part of it is Unknown."""
     for leaf in nest.leaves(found):
         require_known(leaf)
     return found

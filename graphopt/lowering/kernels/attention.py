@@ -17,10 +17,10 @@ Array = jax.Array
 
 
 class ScoreWeighing(NamedTuple):
-    """Work between the two products: hashable, so that it does not get traced.
+    """Parameters of the work between the two products; hashable, so that JAX does not trace them.
 
-    `fill` is the score where a boolean mask is false; `kept` what a weight that dropout keeps is
-    multiplied by.
+    `fill` is the score where a boolean mask is false. `kept` is the factor of the weights that
+    dropout keeps.
     """
 
     scale: float
@@ -39,7 +39,7 @@ class AttentionOperands(NamedTuple):
 
 
 def at_once(operands: AttentionOperands, how: ScoreWeighing) -> Array:
-    """The plain formula; [..., t, e]."""
+    """Compute attention by the plain formula, [..., t, e]."""
     scores = scores_of(operands, how)
     # no gradient through the maximum: the softmax does not depend on it
     top = jnp.max(lax.stop_gradient(scores), -1, keepdims=True, initial=-jnp.inf)
@@ -49,7 +49,7 @@ def at_once(operands: AttentionOperands, how: ScoreWeighing) -> Array:
 
 
 def scores_of(operands: AttentionOperands, how: ScoreWeighing) -> Array:
-    """scale * q k^T + mask."""
+    """Compute scale * q k^T + mask."""
     q = operands.q * number(how.scale, operands.q)
     scores = jnp.matmul(q, operands.k.mT)
     mask = operands.mask
@@ -59,12 +59,12 @@ def scores_of(operands: AttentionOperands, how: ScoreWeighing) -> Array:
 
 
 def number(value: float, like: Array) -> np.ndarray[Any, Any]:
-    """A number in the dtype of an array."""
+    """Convert a number to the dtype of an array."""
     return np.asarray(value, like.dtype)
 
 
 def drop_weights(weights: Array, keep: Array | None, how: ScoreWeighing) -> Array:
-    """The weights after dropout."""
+    """Apply dropout to the weights."""
     if how.kept != 1:
         weights = weights * number(how.kept, weights)
     return weights if keep is None else jnp.where(keep, weights, jnp.zeros((), weights.dtype))

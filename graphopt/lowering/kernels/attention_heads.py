@@ -45,7 +45,7 @@ class Schedule(NamedTuple):
 
 
 def attention(operands: AttentionOperands, how: ScoreWeighing) -> Array:
-    """[..., t, e], in the dtype of the operands; leading dimensions broadcast."""
+    """Compute attention, [..., t, e], in the operands' dtype; leading dimensions broadcast."""
     if min(operands.q.shape[-2], operands.k.shape[-2]) < LONG:
         return at_once(operands, how)
     q, k, v, mask, keep = operands
@@ -71,7 +71,10 @@ def attention(operands: AttentionOperands, how: ScoreWeighing) -> Array:
 
 
 def _schedule_of_cpu(operands: AttentionOperands, how: ScoreWeighing) -> Schedule:
-    """The one for a CPU; a mask that hides tiles saves work, so that these stay small."""
+    """Choose the schedule for a CPU.
+
+    A mask that hides tiles saves work, so that these stay small.
+    """
     if hides(operands.mask, how):
         tiles = usual_tiles(operands)
         return Schedule(tiles, _fit(SCORES, tiles))
@@ -84,7 +87,7 @@ def _schedule_of_cpu(operands: AttentionOperands, how: ScoreWeighing) -> Schedul
 
 
 def _fit(scores: int, tiles: Tiles) -> int:
-    """The number of tiles that have so many scores for each core; 1 at least."""
+    """Count the tiles whose scores fit a budget of `scores` per core; at least 1."""
     return max(scores * CORES // math.prod(tiles), 1)
 
 
@@ -95,7 +98,7 @@ def _in_parts(
     fit: int | None,
     axis: int = 0,
 ) -> Array:
-    """`fit` heads after the other (None: all at once), from this axis of the batch on.
+    """Compute `fit` heads at a time (None: all at once), from this axis of the batch on.
 
     All axes stay, because XLA multiplies batches of one matrix faster than matrices.
     """
@@ -125,7 +128,7 @@ def _in_parts(
 
 
 def _pack_heads(operands: AttentionOperands, how: ScoreWeighing, schedule: Schedule) -> Array:
-    """The results of `forward` for all heads."""
+    """Compute `forward` for all heads."""
     tiles, heads = schedule
     return _in_parts(lambda own, _: forward(own, how, tiles), operands, None, heads)
 
@@ -162,7 +165,7 @@ _by_heads.defvjp(_by_heads_saving, _by_heads_backward)
 def _known_results(
     operands: AttentionOperands, packed: Any, how: ScoreWeighing, tiles: Tiles
 ) -> Array:
-    """Results computed before, as a function of their inputs."""
+    """Return results computed before, with the derivative by tiles."""
     return packed[..., :-1]
 
 

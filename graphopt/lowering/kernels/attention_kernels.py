@@ -32,7 +32,7 @@ TPU_TILES = (512, 256, 128)
 
 
 def kernel_of(platform: str, devices: Sequence[Any]) -> str:
-    """The name of the kernel that all of these devices have; empty for none."""
+    """Name the kernel that all of these devices have; "" for none."""
     if platform == "tpu" and devices:
         return "pallas"
     if platform != "gpu" or not devices or not has_cudnn():
@@ -43,7 +43,7 @@ def kernel_of(platform: str, devices: Sequence[Any]) -> str:
 
 @cache
 def has_cudnn() -> bool:
-    """True when JAX finds cuDNN in this process; without it, it would not even trace a call."""
+    """True when JAX finds cuDNN in this process; otherwise it could not even trace a call."""
     half = jax.ShapeDtypeStruct((1, 8, 1, 8), jnp.bfloat16)
     try:
         jax.eval_shape(partial(jax.nn.dot_product_attention, implementation="cudnn"), *[half] * 3)
@@ -58,7 +58,7 @@ def by_kernel(
     how: ScoreWeighing,
     otherwise: Callable[[AttentionOperands], Array],
 ) -> Array:
-    """[..., t, d] by a kernel of `KERNELS` on its platform if available, else `otherwise`."""
+    """Compute [..., t, d] by a kernel of `KERNELS` on its platform, else by `otherwise`."""
     if name.startswith("cudnn") and not has_cudnn():
         return otherwise(operands)
     platform, run = KERNELS[name]
@@ -66,7 +66,7 @@ def by_kernel(
 
 
 def _whole(operands: AttentionOperands) -> AttentionOperands:
-    """The same with four dimensions, batch, heads, length and width; the mask has its own sizes."""
+    """Reshape to four dimensions, batch, heads, length and width; the mask keeps its sizes."""
     q, k, v, mask, keep = operands
     batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if mask is not None:
@@ -78,7 +78,7 @@ def _whole(operands: AttentionOperands) -> AttentionOperands:
 
 
 def _narrow(whole: Array, operands: AttentionOperands) -> Array:
-    """Without the leading dimensions that `_whole` added."""
+    """Remove the leading dimensions that `_whole` added."""
     rank = max(x.ndim for x in operands if x is not None)
     return whole.reshape(whole.shape[4 - rank :])
 
@@ -109,7 +109,7 @@ def _cudnn(operands: AttentionOperands, how: ScoreWeighing, *, is_causal: bool =
 
 
 def _xla(operands: AttentionOperands, how: ScoreWeighing) -> Array:
-    """At once, with products of the dtype of the operands that are summed up in float32."""
+    """Compute at once, with products in the operands' dtype, accumulated in float32."""
     q, k, v, mask, keep = operands
     scores = jnp.matmul(q, k.mT, preferred_element_type=np.float32) * np.float32(how.scale)
     if mask is not None and mask.dtype == np.bool_:
@@ -146,7 +146,7 @@ def _mosaic(q: Array, k: Array, v: Array, how: ScoreWeighing) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def _flash(q: Array, k: Array, v: Array, how: ScoreWeighing) -> Array:
-    """The kernel on [b, n, t, d]; its derivative is lowered alone, too."""
+    """Call the kernel on [b, n, t, d]; its derivative is lowered alone, too."""
     return with_short_indices(partial(_mosaic, how=how), q, k, v)
 
 

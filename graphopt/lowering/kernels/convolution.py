@@ -32,7 +32,7 @@ PATCHES, PART = 2**24, 2**22
 
 @dataclass(frozen=True)
 class FilterWindow:
-    """Geometry of a filter of a height and a width over images; `pads` are before and after."""
+    """Geometry of a two-dimensional filter over images; `pads` are (before, after) per axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -40,7 +40,7 @@ class FilterWindow:
     dilations: tuple[int, ...]
 
     def taps(self, x: Array) -> list[Array]:
-        """For each position of the filter, row by row, the elements of x under it."""
+        """Slice x for each position of the filter, row by row."""
         padded = lax.pad(
             x, np.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in self.pads), (0, 0, 0)]
         )
@@ -61,7 +61,7 @@ class FilterWindow:
 
 
 def pads_back(window: FilterWindow) -> tuple[tuple[int, int], ...]:
-    """The padding of the convolution from a cotangent to the images, for strides of 1."""
+    """Compute the padding of the convolution from cotangent to images, for strides of 1."""
     reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
     return tuple(
         (own - before, own - after) for own, (before, after) in zip(reach, window.pads, strict=True)
@@ -74,10 +74,10 @@ FilterGradient = Callable[[Array, Array, FilterWindow], Array]
 
 
 def with_filter_gradient(way: Way, gradient: FilterGradient, *, rereads: bool = False) -> Way:
-    """The same convolution; its derivative with respect to the filter is `gradient`.
+    """Give a convolution another derivative with respect to the filter: `gradient`.
 
-    One that `rereads` reads the cotangent once for each position of the filter. XLA would fuse what
-    makes the cotangent into each of these reads, such as the derivative of a batch norm.
+    A `gradient` that `rereads` reads the cotangent once for each position of the filter. XLA would
+    fuse the producer of the cotangent, such as the derivative of a batch norm, into each read.
     """
 
     def forward(x: Array, w: Array, window: FilterWindow) -> tuple[Array, tuple[Array, Array]]:
@@ -108,11 +108,11 @@ def convolve_by_xla(
     groups: int = 1,
     spread: Sequence[int] | None = None,
 ) -> Array:
-    """The convolution of XLA, by JAX's layouts, with padding by hand where XLA would abort.
+    """Convolve by XLA, in JAX's layouts, and pad by hand where XLA would abort.
 
-    XLA swaps x and w where w has more positions. Along an axis on which w has two and x is spread
-    by two, without padding, it then takes the size of one for the other's, and aborts. Such an axis
-    gets padding here, and so does one whose derivative has such an axis.
+    XLA swaps x and w where w has more positions. Along an axis on which w has two positions and x
+    is dilated by two, without padding, it then confuses their sizes and aborts. Such an axis gets
+    explicit padding here, and so does an axis whose derivative has such a one.
     """
     axes = [layout[0].index(axis) for axis in layout[0] if axis not in "NC"]
     kernel = [w.shape[layout[1].index(layout[0][axis])] for axis in axes]
@@ -141,23 +141,23 @@ def convolve_by_xla(
 
 
 def xla_convolution(x: Array, w: Array, window: FilterWindow) -> Array:
-    """XLA's own, in one group."""
+    """Convolve by XLA, in one group."""
     return convolve_by_xla(x, w, window.strides, window.pads, LAYOUT, dilations=window.dilations)
 
 
 def _gradient_by_patches(x: Array, cotangent: Array, window: FilterWindow) -> Array:
-    """One matrix product with the elements under the filter at each place."""
+    """Compute the filter gradient as one matrix product with the patches under the filter."""
     patches = lax.concatenate(window.taps(x), 3)
     found = _over_places(cotangent, patches).reshape(-1, *window.kernel, x.shape[3])
     return jnp.moveaxis(found, 0, 3)
 
 
 def _gradient_by_rows(x: Array, cotangent: Array, window: FilterWindow) -> Array:
-    """A matrix product for each row of the filter, for strides of 1.
+    """Compute the filter gradient as one matrix product per filter row, for strides of 1.
 
-    Its columns are of cotangents side by side: for each position in the row, that of the place at
-    which this position met the pixel. Sums over very many places are slow, so that large images
-    are taken one by one.
+    The columns of a product are shifted cotangents, one for each position in the filter row: the
+    cotangent of the place where this position met the pixel. Sums over very many places are slow,
+    so large images are taken one by one.
     """
     batch, *places, outs = cotangent.shape
     if batch == 1 or math.prod(places) < LARGE:
@@ -193,19 +193,19 @@ def _gradient_of_rows(x: Array, cotangent: Array, window: FilterWindow) -> Array
 
 
 def _over_places(a: Array, b: Array) -> Array:
-    """The sums of products of channels over all places of all images."""
+    """Contract two arrays over all places of all images."""
     a, b = a.reshape(-1, a.shape[3]), b.reshape(-1, b.shape[3])
     return lax.dot_general(a, b, (((0,), (0,)), ((), ())))
 
 
 def _matmul(x: Array, w: Array, window: FilterWindow) -> Array:
-    """A filter of one position multiplies the channels of each pixel by a matrix."""
+    """Convolve with a filter of one position: multiply each pixel's channels by a matrix."""
     (pixels,) = window.taps(x)
     return lax.dot_general(pixels, w[0, 0], (((3,), (0,)), ((), ())))
 
 
 def _im2col(x: Array, w: Array, window: FilterWindow) -> Array:
-    """One matrix product with the elements under the filter at each place, or one for each part."""
+    """Convolve by a matrix product with the patches under the filter, in parts if large."""
 
     def multiply(images: Array) -> Array:
         patches = lax.concatenate(window.taps(images), 3)
@@ -222,14 +222,14 @@ def _im2col(x: Array, w: Array, window: FilterWindow) -> Array:
 
 
 def _shift(x: Array, w: Array, window: FilterWindow) -> Array:
-    """A multiplication and addition of the whole images for each position."""
+    """Convolve each channel by one filter: multiply and add whole images for each position."""
     rows = w.reshape(-1, w.shape[3])
     products = [tap * row for tap, row in zip(window.taps(x), rows, strict=True)]
     return functools.reduce(lax.add, products)
 
 
 def _by_channel(x: Array, w: Array, window: FilterWindow) -> Array:
-    """A multiplication and addition of the whole images for each position and channel."""
+    """Multiply and add whole images for each filter position and input channel."""
     products = [
         tap[..., at : at + 1] * channel
         for tap, position in zip(window.taps(x), w.reshape(-1, *w.shape[2:]), strict=True)
@@ -244,7 +244,7 @@ def _plain_sums(products: Sequence[Array]) -> Array:
 
 @jax.custom_vjp
 def _joint_sums(products: Sequence[Array]) -> Array:
-    """The sums over all pixels, one row for each array, which are read side by side."""
+    """Sum arrays over all pixels in one joint pass, with one row of results per array."""
     zeros = [np.zeros((), product.dtype) for product in products]
 
     def add(a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
@@ -270,7 +270,7 @@ _shifts = with_filter_gradient(_shift, _gradient_by_shifts, rereads=True)
 
 
 def _repeated_shifts(x: Array, w: Array, window: FilterWindow) -> Array:
-    """`_shifts` when each channel has several filters, which are neighbours."""
+    """Compute `_shifts` where each channel has several filters, which are neighbors."""
     count = w.shape[3] // x.shape[3]
     return _shifts(jnp.repeat(x, count, 3) if count > 1 else x, w, window)
 
@@ -299,9 +299,9 @@ SIDE, REACH = 4, 6
 
 
 def _winograd(x: Array, w: Array, window: FilterWindow) -> Array:
-    """36 matrix products for 16 places of a filter of 3 x 3, in place of 144.
+    """Convolve with a 3 x 3 filter by 36 matrix products for 16 places, in place of 144.
 
-    The rounding errors are some ten times those of the sum that a convolution is.
+    The rounding errors are some ten times as large as in the plain sum.
     """
     batch, *sizes, channels = x.shape
     outs = [size + sum(pads) - 2 for size, pads in zip(sizes, window.pads, strict=True)]
@@ -340,12 +340,12 @@ def _winograd(x: Array, w: Array, window: FilterWindow) -> Array:
 
 
 def _every(x: Array, axis: int, start: int, count: int) -> Array:
-    """The elements of an axis from a start on, one of each tile."""
+    """Slice one element of each tile along an axis, from `start` on."""
     return lax.slice_in_dim(x, start, start + (count - 1) * SIDE + 1, SIDE, axis)
 
 
 def _combine_parts(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) -> list[Array]:
-    """The linear combinations of parts by the rows of a matrix."""
+    """Combine parts linearly; the rows of a matrix are the coefficients."""
     sums: list[Array] = []
     for row in matrix:
         terms = [
@@ -358,7 +358,7 @@ def _combine_parts(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) ->
 
 
 def _few_together(x: Array, w: Array, window: FilterWindow) -> Array:
-    """Dense convolutions of as many groups at a time as have `FEW` channels, or of one group."""
+    """Convolve densely as many groups at a time as have `FEW` channels, at least one group."""
     own = w.shape[2]
     groups = x.shape[3] // own
     together = max(n for n in range(1, groups + 1) if groups % n == 0 and n * own <= max(own, FEW))
@@ -374,7 +374,7 @@ def _few_together(x: Array, w: Array, window: FilterWindow) -> Array:
 def _by_group_backward(
     window: FilterWindow, saved: tuple[Array, Array], cotangent: Array
 ) -> tuple[Array, Array]:
-    """A loop over the groups, which compiles sooner and takes as long."""
+    """Differentiate group by group in a loop, which compiles sooner and runs as fast."""
     x, w = saved
     groups = x.shape[3] // w.shape[2]
     parts = _split(x, groups), _join_groups(w, groups, 1), _split(cotangent, groups)
@@ -385,7 +385,7 @@ def _by_group_backward(
 def _group_backward(
     window: FilterWindow, x: Array, w: Array, cotangent: Array
 ) -> tuple[Array, Array]:
-    """The gradients of the images and of the filters of one group."""
+    """Compute the gradients of the images and of the filters of one group."""
     if set(window.strides) == {1}:
         # mirrored by itself: XLA is slow where the convolution shall do it
         mirrored = lax.optimization_barrier(lax.rev(w, (0, 1)).swapaxes(2, 3))
@@ -402,18 +402,18 @@ _by_group.defvjp(lambda x, w, window: (_few_together(x, w, window), (x, w)), _by
 
 
 def _split(x: Array, count: int) -> Array:
-    """The channels in so many parts, [parts, batch, height, width, channels / parts]."""
+    """Split the channels, [count, batch, height, width, channels / count]."""
     return jnp.moveaxis(x.reshape(*x.shape[:3], count, -1), 3, 0)
 
 
 def _join(parts: Array) -> Array:
-    """The channels of all parts."""
+    """Concatenate the channels of all parts."""
     found = jnp.moveaxis(parts, 0, 3)
     return found.reshape(*found.shape[:3], -1)
 
 
 def _join_groups(w: Array, groups: int, together: int) -> Array:
-    """The filters of so many groups `together`, with zeros between the channels of two groups."""
+    """Join the filters of `together` groups, with zeros between channels of different groups."""
     own, count = w.shape[2], groups // together
     parted = w.reshape(*w.shape[:3], count, together, -1)
     if together == 1:
@@ -449,7 +449,7 @@ WAYS: Mapping[str, Way] = {
 def convolve(
     algorithm: str, x: Array, w: Array, window: FilterWindow, *, channels_last: bool
 ) -> Array:
-    """The convolution of images of either layout in one of the `WAYS`."""
+    """Convolve images of either layout by one of the `WAYS`."""
     if channels_last:
         return WAYS[algorithm](x, w, window)
     out = WAYS[algorithm](jnp.moveaxis(x, 1, 3), w, window)
@@ -459,7 +459,7 @@ def convolve(
 def convolve_planes(
     volumes: Array, filters: Array, window: FilterWindow, groups: int, *, channels_last: bool
 ) -> Array:
-    """A convolution of volumes, computed as one of images.
+    """Convolve volumes as images.
 
     Filters are [out, in / groups, depth, height, width]. An image is a plane of the result, with
     the channels of all planes that a filter meets there. XLA's own convolution takes 2 to 8 times

@@ -41,14 +41,14 @@ class Tiles(NamedTuple):
 
 
 def usual_tiles(operands: AttentionOperands) -> Tiles:
-    """Tiles that fit into caches."""
+    """Choose tiles that fit into caches."""
     return tiles_up_to(
         operands, Tiles(QUERIES, KEYS if operands.k.shape[-2] > ALL_KEYS else ALL_KEYS)
     )
 
 
 def tiles_up_to(operands: AttentionOperands, most: Tiles) -> Tiles:
-    """Equal tiles of so many queries and keys at most."""
+    """Choose equal tiles of at most this many queries and keys."""
     queries, keys = operands.q.shape[-2], operands.k.shape[-2]
     return Tiles(_even(queries, most.queries), _even(keys, most.keys))
 
@@ -75,7 +75,7 @@ class Columns(NamedTuple):
 
 
 def _rows(operands: AttentionOperands, tiles: Tiles) -> Rows:
-    """Blocks of queries along a new first axis.
+    """Split queries into blocks along a new first axis.
 
     A row that only fills up the last block is unmasked, so that its softmax is a number.
     """
@@ -88,7 +88,7 @@ def _rows(operands: AttentionOperands, tiles: Tiles) -> Rows:
 
 
 def _columns(operands: AttentionOperands, rows: Rows, tiles: Tiles) -> Columns:
-    """Blocks of keys along a new first axis, for all rows or for a block of them."""
+    """Split keys into blocks along a new first axis, for all rows or for a block of them."""
     mask = rows.mask if _has_rows(operands) else operands.mask
     size, keys = operands.k.shape[-2], tiles.keys
     return Columns(
@@ -101,27 +101,27 @@ def _columns(operands: AttentionOperands, rows: Rows, tiles: Tiles) -> Columns:
 
 
 def _even(count: int, most: int) -> int:
-    """The size of equal blocks, of `most` at most, that together have little more than `count`."""
+    """Choose the size of equal blocks, at most `most`, that together barely exceed `count`."""
     blocks = -(-count // most)
     size = -(-count // blocks)
     return min(-(-size // VECTOR) * VECTOR, most) if blocks > 1 else size
 
 
 def _tile(q: Array, columns: Columns, how: ScoreWeighing) -> Array:
-    """The scores of a block of queries for a block of keys."""
+    """Compute the scores of a block of queries for a block of keys."""
     scores = scores_of(AttentionOperands(q, columns.k, columns.v, columns.mask, None), how)
     return scores if columns.real is None else jnp.where(columns.real, scores, -jnp.inf)
 
 
 def hides(mask: Array | None, how: ScoreWeighing) -> bool:
-    """True for a mask that leaves nothing of what it is false for."""
+    """True for a boolean mask that leaves no weight where it is false."""
     return mask is not None and mask.dtype == np.bool_ and how.fill == -np.inf
 
 
 def _unless_hidden(tile: Columns, how: ScoreWeighing, work: Any, carry: Any, nothing: Any) -> Any:
-    """The result of `work` on a carry, or the carry and `nothing` when the mask hides a whole tile.
+    """Run `work` on a carry; skip it and return `nothing` if the mask hides the whole tile.
 
-    So half of the work of causal attention is left out.
+    This saves half of the work of causal attention.
     """
     mask = tile.mask
     if mask is None or not hides(mask, how):
@@ -135,7 +135,7 @@ def _has_rows(operands: AttentionOperands) -> bool:
 
 
 def cut_up(array: Array, axis: int, size: int, filling: int = 0) -> Array:
-    """Blocks of an axis, filled up, along a new first axis."""
+    """Split an axis into blocks, the last one filled up, along a new first axis."""
     at = array.ndim + axis
     count = -(-array.shape[at] // size)
     edges = [(0, 0)] * array.ndim
@@ -146,7 +146,7 @@ def cut_up(array: Array, axis: int, size: int, filling: int = 0) -> Array:
 
 
 def put_together(blocks: Array, axis: int, size: int) -> Array:
-    """The inverse of `cut_up`."""
+    """Undo `cut_up`."""
     at = blocks.ndim - 1 + axis
     array = jnp.moveaxis(blocks, 0, at)
     array = array.reshape(*array.shape[:at], -1, *array.shape[at + 2 :])
@@ -157,10 +157,10 @@ def put_together(blocks: Array, axis: int, size: int) -> Array:
 
 
 def forward(operands: AttentionOperands, how: ScoreWeighing, tiles: Tiles) -> Array:
-    """The result, and as a last column the logarithm of the sum of each row's exponentials.
+    """Compute the result and, as a last column, the logarithm of each row's sum of exponentials.
 
-    In one array, so that a program that needs both and one that needs the result have the same
-    loop, which XLA then runs once.
+    Both are one array, so that a program that needs both and one that needs only the result have
+    the same loop, which XLA then runs once.
     """
 
     def block(rows: Rows) -> Array:
@@ -182,7 +182,7 @@ def forward(operands: AttentionOperands, how: ScoreWeighing, tiles: Tiles) -> Ar
 
 
 def _add_block(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple[Any, None]:
-    """The maximum, the sum and the weighted sum of values with a block of keys more."""
+    """Update the maximum, the sum and the weighted sum of values with one more block of keys."""
     top, total, out = carry
     scores = _tile(q, tile, how)
     higher = jnp.maximum(top, jnp.max(scores, -1, keepdims=True))
@@ -194,7 +194,7 @@ def _add_block(carry: Any, q: Array, tile: Columns, how: ScoreWeighing) -> tuple
 
 
 def _finite(top: Array) -> Array:
-    """A maximum to subtract: zero as long as there is no score."""
+    """Replace a maximum of -inf, where there is no score yet, by 0 for subtraction."""
     return jnp.where(top == -jnp.inf, jnp.zeros((), top.dtype), top)
 
 
@@ -215,7 +215,7 @@ class Saved(NamedTuple):
 def backward(
     how: ScoreWeighing, tiles: Tiles, saved: Any, of_out: Array
 ) -> tuple[AttentionOperands]:
-    """For each block of keys a pass over the blocks of queries."""
+    """Compute the gradients: for each block of keys, a pass over the blocks of queries."""
     operands, out, log_sum = saved
     shift = jnp.sum(out * of_out, -1, keepdims=True)
     parts = Saved(*(cut_up(x, -2, tiles.queries) for x in (of_out, log_sum, shift)))
@@ -254,7 +254,7 @@ def backward(
 def _pulled_back(
     sums: Any, q: Array, saved: Saved, tile: Columns, how: ScoreWeighing
 ) -> tuple[Any, tuple[Array, Array | None]]:
-    """The sums for a block of keys with a block of queries more, and what that block gets."""
+    """Add a block of queries to the sums for a block of keys; compute the queries' gradients."""
     of_k, of_v, of_mask = sums
     weights = lax.exp(_tile(q, tile, how) - saved.log_sum)
     of_v += _transposed_product(drop_weights(weights, tile.keep, how), saved.of_out)
@@ -272,12 +272,12 @@ def _pulled_back(
 
 
 def _transposed_product(large: Array, small: Array) -> Array:
-    """The transposed `large`, times `small`: XLA takes half as long to transpose the small one."""
+    """Compute `large.mT @ small`: XLA transposes the small operand in half the time."""
     return jnp.matmul(lax.optimization_barrier(small.mT), large).mT
 
 
 def _of_mask(operands: AttentionOperands, found: Array | None) -> Any:
-    """The gradient of the mask from those of its blocks."""
+    """Join the gradients of the mask's blocks."""
     mask = operands.mask
     if mask is None or found is None:
         return None if mask is None else _nothing(mask)
@@ -286,11 +286,11 @@ def _of_mask(operands: AttentionOperands, found: Array | None) -> Any:
 
 
 def _nothing(array: Array) -> Any:
-    """The gradient of a boolean array."""
+    """Return the gradient of a boolean array, zeros of float0."""
     return np.zeros(array.shape, jax.dtypes.float0)
 
 
 def _sum_to(array: Array, shape: tuple[int, ...]) -> Array:
-    """The sum over the axes that are 1 in `shape`."""
+    """Sum over the axes that are 1 in `shape`."""
     axes = [i for i, (a, b) in enumerate(zip(array.shape, shape, strict=True)) if a != b]
     return jnp.sum(array, axes, keepdims=True)

@@ -12,10 +12,10 @@ Array = jax.Array
 
 
 def with_short_indices(function: Callable[..., Any], *operands: Array) -> Any:
-    """The results of a function with 32-bit indices: Mosaic has no others.
+    """Call a function that is lowered with 32-bit indices: Mosaic has no others.
 
-    A program of graphopt is traced and lowered with 64-bit ones, so this part is lowered alone. Of
-    replicas side by side on one device, one is computed after the other.
+    A program of graphopt is traced and lowered with 64-bit indices, so this part is lowered alone.
+    Replicas side by side on one device are computed one after the other.
     """
     types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
     with jax.enable_x64(False):

@@ -1,9 +1,9 @@
 """Matrix products and convolutions by oneDNN, which is part of jaxlib for CPUs on x86.
 
-XLA runs custom calls of these names by oneDNN, on threads of its own. Nothing documents them, and a
-configuration that oneDNN does not know ends the process: `runtime/compile/kernel_forms.py` tries
-each form in another process first. `passes/target/choose_kernel.py` chooses the ops. What is not of
-a form here is computed by XLA.
+XLA runs custom calls of these names by oneDNN, on threads of its own. They are not documented, and
+a configuration that oneDNN does not know ends the process: `runtime/compile/kernel_forms.py` tries
+each form in another process first. `passes/target/choose_kernel.py` chooses the ops. XLA computes
+all other forms.
 
 An executable with such a call cannot be serialized.
 """
@@ -34,9 +34,9 @@ _PRODUCT, _CONVOLUTION = "__onednn$matmul", "__onednn$convolution"
 
 
 def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
-    """The matrix product of x [..., m, k] and y [k, n] or [..., k, n], in float32 or bfloat16.
+    """Multiply x [..., m, k] by y [k, n] or [..., k, n], in float32 or bfloat16.
 
-    In float32 oneDNN computes what has a transposed operand on the left, where XLA is slow: in a
+    In float32 oneDNN computes only products with a transposed left operand, where XLA is slow: in a
     program that trains, the gradient of y. In bfloat16 it computes all.
     """
     if not _has_form(x, y, transpose_x, transpose_y):
@@ -60,7 +60,7 @@ def _has_form(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> bool:
 
 
 def plain(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
-    """The matrix product by XLA."""
+    """Multiply matrices by XLA."""
     return jnp.matmul(x.mT if transpose_x else x, y.mT if transpose_y else y)
 
 
@@ -95,7 +95,7 @@ _product.defvjp(_product_forward, _product_backward)
 
 @functools.cache
 def _called_product(transpose_x: bool, transpose_y: bool) -> Any:
-    """The custom call of a product, which is XLA's again under `vmap`."""
+    """Build the custom call of a product; under `vmap` XLA computes it."""
     config = json.dumps(
         {"onednn_matmul_config": {"transpose_a": transpose_x, "transpose_b": transpose_y}}
     )
@@ -108,11 +108,11 @@ def _called_product(transpose_x: bool, transpose_y: bool) -> Any:
 
 
 def convolve(x: Array, w: Array, window: FilterWindow, algorithm: str = "") -> Array:
-    """The convolution of images [batch, height, width, channels], in one group and float32.
+    """Convolve images [batch, height, width, channels], in one group and float32.
 
-    Filters are [height, width, in, out]. The gradient of the images is one, too, for strides of 1.
-    `algorithm` says how to compute the gradient of the filter: a key of `FILTER_GRADIENTS`, or
-    empty for XLA's way.
+    Filters are [height, width, in, out]. For strides of 1, the gradient of the images is such a
+    convolution, too. `algorithm` names the way to compute the gradient of the filter: a key of
+    `FILTER_GRADIENTS`, or "" for XLA's way.
     """
     sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], window))
     if why_not_here() or x.dtype != jnp.float32 or w.dtype != jnp.float32 or 0 in sizes:
@@ -121,7 +121,7 @@ def convolve(x: Array, w: Array, window: FilterWindow, algorithm: str = "") -> A
 
 
 def out_sizes(sizes: tuple[int, ...], window: FilterWindow) -> tuple[int, ...]:
-    """The height and width of the result of images of these."""
+    """Compute the result's height and width from the height and width of the images."""
     geometry = zip(sizes, window.kernel, window.strides, window.pads, window.dilations, strict=True)
     return tuple(
         max((size + sum(pad) - dilation * (kernel - 1) - 1) // stride + 1, 0)
@@ -161,7 +161,7 @@ _convolution.defvjp(_convolution_forward, _convolution_backward)
 
 
 def convolve_groups(x: Array, w: Array, window: FilterWindow) -> Array:
-    """As `convolve`, in the groups that filters [height, width, in / groups, out] say."""
+    """Convolve as `convolve`, in groups; filters are [height, width, in / groups, out]."""
     sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], window))
     if why_not_here() or x.dtype != jnp.float32 or w.dtype != jnp.float32 or 0 in sizes:
         return WAYS["groups"](x, w, window)
@@ -194,7 +194,7 @@ _in_groups.defvjp(lambda window, x, w: (_in_groups(window, x, w), (x, w)), _in_g
 
 
 class Epilogue(NamedTuple):
-    """A convolution with filters of sizes [height, width, in, out], and what follows it.
+    """A convolution with filters [height, width, in, out], and the ops fused after it.
 
     `algorithm` is as for `convolve`.
     """
@@ -208,10 +208,10 @@ class Epilogue(NamedTuple):
 def convolve_and_add(
     epilogue: Epilogue, x: Array, w: Array, bias: Array, residual: Array | None
 ) -> Array:
-    """relu(convolution + bias + residual), or without the relu, in float32.
+    """Compute relu(convolution + bias + residual), or without the relu, in float32.
 
-    `bias` has a number for each channel, `residual` the shape of the result. Filters that are
-    packed have 5 axes (`ops.fused.PACKED`), and no derivative.
+    `bias` has a number for each channel, `residual` the shape of the result. Packed filters have 5
+    axes (`ops.fused.PACKED`), and no derivative.
     """
     added = (bias,) if residual is None else (bias, residual)
     sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], epilogue.window))
@@ -221,14 +221,14 @@ def convolve_and_add(
 
 
 def plain_sum(epilogue: Epilogue, x: Array, w: Array, *added: Array | None) -> Array:
-    """The same by XLA."""
+    """Compute `convolve_and_add` by XLA."""
     out = xla_convolution(x, unpack_filters(w, epilogue.filter), epilogue.window)
     out = sum((each for each in added if each is not None), out)
     return jnp.where(out > 0, out, 0) if epilogue.relu else out
 
 
 def unpack_filters(w: Array, sizes: tuple[int, ...]) -> Array:
-    """Filters of these sizes [height, width, in, out], which may be packed."""
+    """Unpack filters to [height, width, in, out]; return filters that are not packed unchanged."""
     if w.ndim == len(sizes):
         return w
     return jnp.moveaxis(w, 0, 3).reshape(*sizes[:3], -1)[..., : sizes[3]]
@@ -261,9 +261,9 @@ _sum.defvjp(_sum_forward, _sum_backward)
 
 @functools.lru_cache(1024)
 def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
-    """The custom call of a convolution with what follows, which is XLA's again under `vmap`.
+    """Build the custom call of a convolution with its epilogue; under `vmap` XLA computes it.
 
-    If it `is_packed`, oneDNN reads the filter in a block that it does not check.
+    If the filter `is_packed`, oneDNN reads it in blocks whose size it does not check.
     """
     window, sizes = epilogue.window, epilogue.filter
     config = _configure(window)
@@ -283,7 +283,7 @@ def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
 
 @functools.lru_cache(1024)
 def _called_convolution(window: FilterWindow) -> Any:
-    """The custom call of a convolution, which is XLA's again under `vmap`."""
+    """Build the custom call of a convolution; under `vmap` XLA computes it."""
     config = json.dumps({"onednn_conv_config": _configure(window)})
 
     def call(x: Array, w: Array) -> Array:
@@ -295,7 +295,7 @@ def _called_convolution(window: FilterWindow) -> Any:
 
 @functools.lru_cache(1024)
 def _called_groups(window: FilterWindow, groups: int) -> Any:
-    """The custom call of a convolution in groups, which is XLA's again under `vmap`."""
+    """Build the custom call of a convolution in groups; under `vmap` XLA computes it."""
     config = json.dumps({"onednn_conv_config": _configure(window, groups)})
 
     def call(x: Array, w: Array) -> Array:
@@ -306,7 +306,7 @@ def _called_groups(window: FilterWindow, groups: int) -> Any:
 
 
 def _configure(window: FilterWindow, groups: int = 1) -> dict[str, Any]:
-    """The configuration of a convolution."""
+    """Build the configuration of a convolution."""
 
     def texts(numbers: Any) -> list[str]:
         return [str(number) for number in numbers]
@@ -338,7 +338,7 @@ def _custom_call(name: str, shape: tuple[int, ...], config: str, *operands: Arra
 
 
 def _or_plain(call: Any, other: Any) -> Any:
-    """A function of arrays that is `other` under `vmap`, for which oneDNN has no form."""
+    """Wrap `call` so that it is `other` under `vmap`, for which oneDNN has no form."""
     made = jax.custom_batching.custom_vmap(call)
 
     @made.def_vmap

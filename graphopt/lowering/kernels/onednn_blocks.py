@@ -1,8 +1,8 @@
 """The blocks in which oneDNN reads packed filters, found by trying them.
 
-oneDNN chooses the block by the sizes, the processor and the number of threads, and nothing says
-which it is. So each is tried on random numbers, in this process: the one that gives the numbers of
-the filters as they are is that of all further calls of these sizes.
+oneDNN chooses the block by the sizes, the processor and the number of threads, and does not report
+its choice. So each block is tried on random numbers, in this process: the block whose result equals
+the one of unpacked filters serves all further calls of these sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOSE = 1e-4
 
 
 class KernelCall(NamedTuple):
-    """A call of oneDNN: the sizes of the images, what it computes, and how much it adds."""
+    """A call of oneDNN: the sizes of the images, the epilogue, and the number of addends."""
 
     images: tuple[int, ...]
     epilogue: Epilogue
@@ -42,9 +42,9 @@ def call_of(
     relu: bool,
     added: int,
 ) -> KernelCall:
-    """The call of an op: `filter` is [height, width, in, out].
+    """Build the call of an op; `filter` is [height, width, in, out].
 
-    `geometry` are the strides, paddings, padding algorithm and dilations.
+    `geometry` has the strides, paddings, padding algorithm and dilations.
     """
     strides, paddings, algorithm, dilations = geometry
     dilations = used_dilations(dilations, algorithm)
@@ -57,7 +57,7 @@ _FOUND: dict[KernelCall, int] = {}
 
 
 def block_of(call: KernelCall) -> int:
-    """The block of these calls, tried at the first request; 0 where no block is the right one."""
+    """Find the block of these calls, tried at the first request; 0 where no block is right."""
     if why_not_here():
         return 0
     if call not in _FOUND:
@@ -71,7 +71,7 @@ def is_right(call: KernelCall, block: int) -> bool:
 
 
 def pack_filters(w: HostArray, block: int) -> HostArray:
-    """Filters [height, width, in, out] as [out / block, height, width, in, block]."""
+    """Pack filters [height, width, in, out] as [out / block, height, width, in, block]."""
     whole = np.pad(w, [(0, 0)] * 3 + [(0, -w.shape[3] % block)])
     return np.moveaxis(whole.reshape(*w.shape[:3], -1, block), 3, 0)
 
@@ -95,6 +95,6 @@ def _find_right_block(call: KernelCall) -> int:
 
 
 def _result(call: KernelCall, x: HostArray, w: HostArray, *more: HostArray) -> HostArray:
-    """The numbers of oneDNN; nothing keeps its executable."""
+    """Compute a call by oneDNN, with an executable that is not kept."""
     computed = jax.jit(onednn.called_sum(call.epilogue, call.added, w.ndim == 1))
     return np.asarray(computed.lower(x, w, *more).compile()(x, w, *more))

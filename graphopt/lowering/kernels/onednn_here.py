@@ -1,4 +1,4 @@
-"""The builds of jaxlib that have oneDNN and were seen to run its custom calls; without JAX."""
+"""The builds of jaxlib in which oneDNN is known to run its custom calls; without JAX."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JAXLIBS = ("0.10.2", "0.12.0.1")
 
 @functools.cache
 def why_not_here() -> str:
-    """The reason why this machine has no kernels of oneDNN; "" where it may have them."""
+    """Return the reason why this machine has no oneDNN kernels; "" where it may have them."""
     if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
         return f"jaxlib has oneDNN on Linux on x86, not on {sys.platform} on {platform.machine()}"
     if version("jaxlib") not in JAXLIBS:
@@ -24,9 +24,9 @@ def why_not_here() -> str:
 
 @functools.cache
 def why_not_half() -> str:
-    """The reason why oneDNN has no products in bfloat16 here; "" where it may have them.
+    """Return the reason why oneDNN has no bfloat16 products here; "" where it may have them.
 
-    Without the instructions it ends the process.
+    Without the instructions oneDNN ends the process.
     """
     if reason := why_not_here():
         return reason

@@ -1,9 +1,8 @@
-"""The order of elements, found on CPUs by sorting whole numbers.
+"""The order of elements, found on CPUs by sorting integers.
 
 XLA calls a function for each comparison of floating-point numbers, and of pairs of a number and its
-place. Whole numbers it sorts in a sixth of the time. So an element of up to 32 bits and its place
-become one number of 64 bits: the key of the element, whose order is that of the elements, above
-the place.
+index. It sorts integers in a sixth of the time. So an element of up to 32 bits and its index become
+one integer of 64 bits: a key that orders as the elements do, above the index.
 """
 
 from __future__ import annotations
@@ -24,10 +23,7 @@ FEW = 16
 
 
 def argsort(x: Array, axis: int = -1, *, descending: bool = False) -> Array:
-    """The places of the elements in order, as int64; equal elements stay as they are.
-
-    NaN is the largest number.
-    """
+    """Sort stably and return the indices as int64; NaN is the largest number."""
     x, axis = lax.stop_gradient(x), axis % x.ndim
     plain = partial(_plain, axis=axis, descending=descending)
     by_keys = partial(_by_keys, axis=axis, descending=descending)
@@ -39,7 +35,7 @@ def argsort(x: Array, axis: int = -1, *, descending: bool = False) -> Array:
 
 
 def first_places(x: Array, count: int, axis: int = -1) -> Array:
-    """The places of the first elements in order, as int64."""
+    """Return the indices of the `count` smallest elements in order, as int64."""
     x, axis = lax.stop_gradient(x), axis % x.ndim
     if x.dtype != np.float32 or count * FEW > x.shape[axis]:
         return lax.slice_in_dim(argsort(x, axis), 0, count, axis=axis)
@@ -50,21 +46,21 @@ def first_places(x: Array, count: int, axis: int = -1) -> Array:
 
 
 def sort(x: Array, axis: int = -1) -> Array:
-    """The elements in order."""
+    """Sort the elements along an axis."""
     return jnp.take_along_axis(x, argsort(x, axis), axis)
 
 
 def index_of_largest(x: Array, axis: int, dtype: Any) -> Array:
-    """The place of the first of the largest numbers, which are not NaN.
+    """Find the index of the first maximum along an axis; x has no NaN.
 
-    XLA goes through pairs of a number and its place one by one; a maximum and a minimum it computes
+    XLA goes through pairs of a number and its index one by one; a maximum and a minimum it computes
     by vector instructions.
     """
     return _first(x == jnp.max(x, axis, keepdims=True), axis).astype(dtype)
 
 
 def index_of_smallest(x: Array, axis: int, dtype: Any) -> Array:
-    """The place of the first of the smallest numbers, which are not NaN."""
+    """Find the index of the first minimum along an axis; x has no NaN."""
     return _first(x == jnp.min(x, axis, keepdims=True), axis).astype(dtype)
 
 
@@ -88,13 +84,13 @@ def _by_keys(x: Array, axis: int, descending: bool) -> Array:
 def _by_keys_if_small(
     by_keys: Callable[[Array], Array], plain: Callable[[Array], Array], x: Array
 ) -> Array:
-    """Of numbers of 64 bits, most are ids and counts, which have 32."""
+    """Sort 64-bit integers by keys if all fit into 32 bits, as most ids and counts do."""
     least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
     return lax.cond(jnp.all((x >= least) & (x <= most)), by_keys, plain, x)
 
 
 def _keys(x: Array) -> Array:
-    """Whole numbers of 32 bits, in 64, whose order is that of the elements."""
+    """Map elements to 32-bit integers of the same order, stored as int64."""
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(np.float32)
         # one zero and one NaN

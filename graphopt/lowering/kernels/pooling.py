@@ -28,7 +28,7 @@ Parts = tuple[tuple[int, int], ...]
 
 
 def largest(x: Array, slides: Slides) -> Array:
-    """The maximum of each window of a floating-point array; padding never counts.
+    """Compute the maximum of each window of a floating-point array; padding never counts.
 
     Of equal maxima the first gets the gradient, as in Paddle's pool2d_grad.
     """
@@ -38,7 +38,7 @@ def largest(x: Array, slides: Slides) -> Array:
 
 
 def largest_with_places(x: Array, slides: Slides) -> tuple[Array, Array]:
-    """The maximum of each window of the last dimensions, and its place in these, flattened."""
+    """Compute each window's maximum, and its flat index in the windowed last dimensions."""
     places: Array | None = None
     step = 1
     for axis, slide in reversed(list(enumerate(slides, start=x.ndim - len(slides)))):
@@ -56,7 +56,7 @@ def largest_with_places(x: Array, slides: Slides) -> tuple[Array, Array]:
 
 
 def _from_the_last(slides: Slides) -> Iterator[tuple[int, Slide]]:
-    """The dimensions that have windows; in this order the first of equal maxima is found."""
+    """Iterate over the dimensions with windows, last first, to find the first of equal maxima."""
     return ((axis, slides[axis]) for axis in reversed(range(len(slides))) if slides[axis] != ONE)
 
 
@@ -65,7 +65,7 @@ ONE: Slide = (1, 1, (0, 0))
 
 
 def total(x: Array, slides: Slides) -> Array:
-    """The sum of each window of a floating-point array; padding counts as zeros."""
+    """Sum each window of a floating-point array; padding counts as zeros."""
     for axis, slide in _from_the_last(slides):
         x = functools.reduce(lax.add, _met_along(x, axis, slide, 0.0))
     return x
@@ -95,7 +95,7 @@ _largest_along.defvjp(_forward, _backward)
 
 
 def total_of_tiles(x: Array, slides: Slides) -> Array:
-    """The sum of each window where these lie side by side and leave nothing out.
+    """Sum each window where windows tile the array.
 
     The derivative repeats each number, where XLA's slides a window over zeros.
     """
@@ -107,10 +107,10 @@ def total_of_tiles(x: Array, slides: Slides) -> Array:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def total_of_parts(x: Array, axis: int, parts: Parts) -> Array:
-    """The sum of each part of a dimension; the parts cover it, may differ in length and overlap.
+    """Sum each part of a dimension; the parts cover it, may differ in length and overlap.
 
     Slices are added, which takes a tenth of the time of gathered elements. JAX's derivative would
-    lay zeros around each slice; here neighbours that are in the same parts share a sum.
+    pad each slice with zeros; here neighbors that are in the same parts share a sum.
     """
     rows = [[lax.index_in_dim(x, at, axis) for at in range(*part)] for part in parts]
     return lax.concatenate([functools.reduce(lax.add, each) for each in rows], axis)
@@ -133,7 +133,7 @@ total_of_parts.defvjp(
 
 
 def _met_along(x: Array, axis: int, slide: Slide, beside: float) -> list[Array]:
-    """The elements at each position of the windows, `beside` in padding."""
+    """Slice the elements at each position of the windows, with `beside` as padding."""
     size, stride, pads = slide
     edges = [(*pads, 0) if at == axis else (0, 0, 0) for at in range(x.ndim)]
     padded = lax.pad(x, np.asarray(beside, x.dtype), edges)
@@ -144,7 +144,7 @@ def _met_along(x: Array, axis: int, slide: Slide, beside: float) -> list[Array]:
 
 
 def _first_along(x: Array, y: Array, axis: int, slide: Slide) -> Array:
-    """The number of the first position of each window that has its maximum, which nan is."""
+    """Find the first position of each window that holds its maximum; nan counts as maximum."""
     *others, _ = _met_along(x, axis, slide, -np.inf)
     found = jnp.full(y.shape, len(others), np.int32)
     for number, met in reversed(list(enumerate(others))):
@@ -153,7 +153,7 @@ def _first_along(x: Array, y: Array, axis: int, slide: Slide) -> Array:
 
 
 def _phase(first: Array, cotangent: Array, axis: int, slide: Slide, phase: int, x: Array) -> Array:
-    """The gradient of every stride-th element along an axis of x, from `phase` on."""
+    """Compute the gradient of every stride-th element of x along an axis, from `phase` on."""
     (size, stride, (before, _)), zero = slide, np.zeros((), cotangent.dtype)
     count, windows = -(-x.shape[axis] // stride), first.shape[axis]
     parts: list[Array] = []

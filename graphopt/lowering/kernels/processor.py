@@ -17,7 +17,7 @@ _INSTRUCTIONS = (
 
 @functools.cache
 def instructions() -> frozenset[str]:
-    """The sets of instructions of the processor, by their names in Linux; none elsewhere."""
+    """Read the processor's instruction sets, by their names in Linux; none elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -34,11 +34,11 @@ _WITHOUT_HALF = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_COR
 
 
 def limits() -> dict[str, str]:
-    """The settings that keep oneDNN from some of the instructions, as far as there are any."""
+    """Collect the environment settings that keep oneDNN from some instructions."""
     return {name: value for name in _LIMITS if (value := os.environ.get(name, ""))}
 
 
 def limit_of_half() -> str:
-    """The setting that keeps oneDNN from the instructions for bfloat16, "" without one."""
+    """Find the setting that keeps oneDNN from bfloat16 instructions; "" without one."""
     found = (f"{name}={value}" for name, value in limits().items() if value in _WITHOUT_HALF)
     return next(found, "")

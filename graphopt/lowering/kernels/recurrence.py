@@ -26,10 +26,10 @@ Step: TypeAlias = Callable[[Multiply, Any, Any, Any], tuple[Any, Any]]
 def scan_products(
     step: Step, matrices: tuple[Array, ...], others: Any, start: Any, inputs: Any, reverse: bool
 ) -> tuple[Any, Any]:
-    """Scan over `inputs` as `lax.scan` does: the states at the end, and the outputs of all steps.
+    """Scan over `inputs` as `lax.scan` does; return the last states and all steps' outputs.
 
-    The first axis of each of the `inputs` is that of the steps. `matrices` are [in, out] each, and
-    a step multiplies rows [..., in] by them. `others` is what each step has beside them. `step`
+    The first axis of each of the `inputs` counts the steps. `matrices` are [in, out] each, and a
+    step multiplies rows [..., in] by them. `others` are further operands of every step. `step`
     closes over nothing that needs a derivative.
     """
 
@@ -77,7 +77,7 @@ scan_products.defvjp(_forward, _backward)
 def _zeros_for_products(
     step: Step, matrices: tuple[Array, ...], others: Any, start: Any, inputs: Any
 ) -> dict[int, Array]:
-    """Zeros of the shape of each product in all steps, whose gradient is that of the products."""
+    """Make zeros shaped as all steps' products; their gradient is the products' gradient."""
 
     def products(others: Any, states: Any, given: Any) -> dict[int, Array]:
         found: dict[int, Array] = {}
@@ -96,7 +96,7 @@ def _zeros_for_products(
 
 @jax.custom_vjp
 def _product(x: Array, matrix: Array, added: Array) -> Array:
-    """`x @ matrix`, to which zeros are added: their gradient stands for that of the matrix."""
+    """Compute `x @ matrix`; `added` are zeros whose gradient replaces the matrix's."""
     del added
     return x @ matrix
 
@@ -111,5 +111,5 @@ _product.defvjp(lambda x, matrix, _: (x @ matrix, matrix), _product_back)
 
 
 def _flat(x: Array) -> Array:
-    """The rows of all steps, of which a step may have several, or one."""
+    """Flatten the rows of all steps; a step may have several rows, or one."""
     return x.reshape(-1, x.shape[-1])

@@ -1,7 +1,7 @@
 """Ops on a block of rows, [rows, columns], inside of a kernel.
 
 A block may have columns past the end of a row, where the language of the kernel needs a power of
-two: what combines the elements of a row leaves them out. Elementwise ops need no rule here.
+two: rules that combine the elements of a row mask them. Elementwise ops need no rule here.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ Arrays = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class Line:
-    """The columns of a block: the first `length` of them are those of a row."""
+    """The columns of a block; the first `length` belong to the row, the others are padding."""
 
     length: int
     columns: int
 
     def among(self, x: Array, neutral: float) -> Array:
-        """x with another number in the columns past the end."""
+        """Replace the columns past the end by `neutral`."""
         if self.length == self.columns:
             return x
         return jnp.where(self.numbers() < self.length, x, np.asarray(neutral, x.dtype))
 
     def numbers(self) -> Array:
-        """The numbers of the columns, [1, columns]."""
+        """Return the indices of the columns, [1, columns]."""
         return lax.broadcasted_iota(np.int32, (1, self.columns), 1)
 
     def sum(self, x: Array) -> Array:
-        """[rows, 1]"""
+        """Sum each row, [rows, 1]."""
         return jnp.sum(self.among(x, 0.0), 1, keepdims=True)
 
     def mean(self, x: Array) -> Array:
-        """[rows, 1]"""
+        """Average each row, [rows, 1]."""
         return self.sum(x) / np.asarray(self.length, x.dtype)
 
     def max(self, x: Array) -> Array:
-        """[rows, 1]"""
+        """Compute the maximum of each row, [rows, 1]."""
         return jnp.max(self.among(x, -np.inf), 1, keepdims=True)
 
 
 def compute(op: PdOp, operands: Sequence[Array], line: Line) -> Arrays:
-    """The results of an op in row form, in their dtypes."""
+    """Compute an op on a block of rows; the results have their declared dtypes."""
     rule = RULES.get(type(op))
     if rule is not None:
         arrays = iter(operands)

@@ -39,7 +39,7 @@ class Tiling:
     rows: int
 
     def shape(self, form: MatrixForm) -> tuple[int, int]:
-        """The shape of a value of this form."""
+        """Return the shape of a value of this form."""
         return self.count if form.rows else 1, self.length if form.columns else 1
 
 
@@ -54,7 +54,7 @@ class RowOperands:
 def by_triton(
     body: Body, arrays: Sequence[Array], of: RowOperands, tiling: Tiling, *, interpret: bool = False
 ) -> Arrays:
-    """The results of a kernel on GPUs, for arrays in their two-dimensional forms."""
+    """Run a kernel on GPUs, on arrays in their two-dimensional forms."""
     # imported late: it takes a while, and few programs need it
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
@@ -64,7 +64,7 @@ def by_triton(
     line = Line(tiling.length, columns)
 
     def mask(form: MatrixForm) -> Array | None:
-        """The elements of a block that are there; None for all."""
+        """Mask the elements of a block that are inside the matrix; None if all are."""
         found = None
         if form.columns and columns != tiling.length:
             found = line.numbers() < tiling.length
@@ -96,7 +96,7 @@ def by_triton(
 def by_mosaic(
     body: Body, arrays: Sequence[Array], of: RowOperands, tiling: Tiling, *, interpret: bool = False
 ) -> Arrays:
-    """The results of a kernel on TPUs, for arrays in their two-dimensional forms."""
+    """Run a kernel on TPUs, on arrays in their two-dimensional forms."""
     rows = min(tiling.rows, tiling.count)
     line = Line(tiling.length, tiling.length)
 
@@ -120,7 +120,7 @@ def _call(
     interpret: bool,
     **params: Any,
 ) -> Arrays:
-    """The results of a kernel for each block of rows."""
+    """Call a kernel for each block of rows."""
     from jax.experimental import pallas as pl
 
     def spec(form: MatrixForm) -> Any:
@@ -141,7 +141,7 @@ def _call(
 
 
 def _power_of_two(size: int) -> int:
-    """The smallest one that is not below a size."""
+    """Round a size up to a power of two."""
     return 1 << (size - 1).bit_length()
 
 

@@ -1,7 +1,7 @@
 """Running results along an axis: on CPUs a loop over it, whose steps take all other elements.
 
 XLA has trees for them, on CPUs too. There logarithms of sums take 60 times the time of the loop,
-sums of columns ten times, and the places of the largest elements ten times as long to compile. The
+sums of columns ten times, and the indices of the largest elements ten times as long to compile. The
 loop adds in the order of Paddle and NumPy.
 """
 
@@ -21,7 +21,7 @@ State: TypeAlias = tuple[Array, ...]
 
 
 def on_cpus(x: Array, axis: int, loop: Of, tree: Of) -> Any:
-    """The results of `loop` on CPUs, of `tree` elsewhere and for an axis that is empty or open."""
+    """Compute by `loop` on CPUs; by `tree` elsewhere, and for an axis of size 0 or unknown size."""
     size = x.shape[axis]
     if not isinstance(size, int) or size == 0:
         return tree(x)
@@ -36,7 +36,7 @@ def running(
     *,
     reverse: bool = False,
 ) -> State:
-    """The states along an axis: each is that of the `step` from the one before, and an element."""
+    """Scan along an axis and return all states; `step` maps a state and an element to the next."""
 
     def each(state: State, row: State) -> tuple[State, State]:
         state = step(state, row)
@@ -56,7 +56,7 @@ def cumulate(
     *,
     reverse: bool,
 ) -> Array:
-    """Running sums or products."""
+    """Compute running sums or products."""
     start = jnp.full((*x.shape[:axis], *x.shape[axis + 1 :]), neutral, x.dtype)
 
     def loop(x: Array) -> Array:
@@ -66,7 +66,7 @@ def cumulate(
 
 
 def log_sums(x: Array, axis: int, *, reverse: bool) -> Array:
-    """The logarithms of running sums of exponentials, from the largest element so far."""
+    """Compute logarithms of running sums of exponentials, scaled by the largest element so far."""
     others = (*x.shape[:axis], *x.shape[axis + 1 :])
 
     def step(state: State, row: State) -> State:

@@ -1,9 +1,9 @@
 """Transposed convolutions that are quick on CPUs, and their derivatives.
 
-A transposed convolution is what a convolution does to gradients: its own derivatives are a
-convolution of the cotangent, and that convolution's gradient of the filter, which XLA computes in
-ten to a hundred times the time of a matrix product. Where filters as large as the strides lie side
-by side in the result, it is one matrix product itself.
+A transposed convolution is the image gradient of a convolution. So its own derivatives are a
+convolution of the cotangent, and that convolution's filter gradient, which XLA computes in ten to a
+hundred times the time of a matrix product. Where filters as large as the strides tile the result,
+it is one matrix product itself.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Transposed = Callable[[Array, Array], Array]
 def transposed_conv(
     plain: Transposed, window: FilterWindow, first: int, x: Array, w: Array
 ) -> Array:
-    """`plain(x, w)`, in one group; `first` is the axis of the height.
+    """Compute `plain(x, w)`, in one group; `first` is the axis of the height.
 
-    `window` is that of the convolution from the result to the images.
+    `window` is the window of the convolution from the result to the images.
     """
     return plain(x, w)
 
@@ -65,7 +65,7 @@ transposed_conv.defvjp(_forward, _backward)
 
 
 def transposed_tiles(x: Array, w: Array, groups: int, first: int) -> Array:
-    """That of filters which lie side by side in the result; `first` is the axis of the height."""
+    """Convolve with filters that tile the result; `first` is the axis of the height."""
     inputs, outs, *kernel = w.shape
     filters = w.reshape(groups, inputs // groups, outs, *kernel)
     places, within = "hwd"[: len(kernel)], "klm"[: len(kernel)]
@@ -86,7 +86,7 @@ def transposed_tiles(x: Array, w: Array, groups: int, first: int) -> Array:
 
 
 def transposed_by_group(one: Transposed, groups: int, first: int, x: Array, w: Array) -> Array:
-    """A transposed convolution for each group, one after the other."""
+    """Compute a transposed convolution for each group, one after the other."""
     axis = x.ndim - 1 if first == 1 else 1
     images = jnp.stack(jnp.split(x, groups, axis))
     filters = w.reshape(groups, -1, *w.shape[1:])

@@ -76,7 +76,7 @@ def leaky_relu(x: Array, negative_slope: float) -> Array:
 
 
 def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
-    """alpha * (exp(rate * x) - 1) where x is not positive."""
+    """Compute alpha * (exp(rate * x) - 1) where x is not positive, x elsewhere."""
     # the exponent is kept from overflowing where it is not used: its gradient would be nan
     return jnp.where(x > 0, x, alpha * lax.expm1(rate * jnp.where(x > 0, 0, x)))
 
@@ -151,25 +151,25 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def below_max(x: Array, axis: int) -> Array:
-    """x less its maximum along an axis, so that exponentials do not overflow."""
+    """Subtract the maximum along an axis from x, so that exponentials do not overflow."""
     top = jnp.max(lax.stop_gradient(x), _axes(x, axis), keepdims=True, initial=-jnp.inf)
     return x - top
 
 
 def log_sum(shifted: Array, axis: int) -> Array:
-    """The logarithm of the sum of the exponentials of differences to the maximum.
+    """Compute the logarithm of the sum of exponentials of differences from the maximum.
 
-    A floor would change no digit of it: the exponential of the maximum alone is 1.
+    A floor would change no digit of the sum: the exponential of the maximum alone is 1.
     """
     return lax.log(jnp.sum(lax.exp(shifted), _axes(shifted, axis), keepdims=True))
 
 
 @jax.custom_jvp
 def floor_shifted(shifted: Array) -> Array:
-    """Differences to the maximum, none below -64: as in Paddle, no probability is 0.
+    """Clamp differences from the maximum to at least -64: as in Paddle, no probability is 0.
 
-    The derivative does not see it, so that a class whose probability has become too small still
-    gets a gradient. nan passes through.
+    The derivative ignores this, so that a class whose probability has become too small still gets a
+    gradient. nan passes through.
     """
     return lax.max(shifted, constant(SOFTMAX_FLOOR, shifted.dtype))
 
@@ -184,9 +184,9 @@ def _axes(x: Array, axis: int) -> tuple[int, ...]:
 
 
 def activate(name: str, x: Array, **attrs: Any) -> Array:
-    """The op `pd.<name>` on one tensor, or x itself for `none`: the activation of fused ops.
+    """Apply the op `pd.<name>` to one tensor, as activation of a fused op; `none` returns x.
 
-    `attrs` are properties; those that the op does not have are ignored, the others have defaults.
+    `attrs` are properties; the op ignores those that it does not have, the others have defaults.
     """
     if name == "none":
         return x

@@ -1,4 +1,4 @@
-"""Helpers of several families of rules: dtypes to compute in, constants, limits."""
+"""Helpers of several families of rules: dtypes of computation, constants, limits."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def is_floating(x: Array) -> bool:
 
 
 def wide_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype to compute in: float32 for float16 and bfloat16, else the same."""
+    """Return the dtype of computation: float32 for float16 and bfloat16, else the same."""
     half = jnp.issubdtype(dtype, jnp.floating) and np.dtype(dtype).itemsize < 4
     return np.dtype(np.float32 if half else dtype)
 
 
 def wide(x: Array) -> Array:
-    """x in the dtype to compute in."""
+    """Convert x to the dtype of computation."""
     return x.astype(wide_dtype(x.dtype))
 
 
@@ -45,12 +45,12 @@ def compute_wide(rule: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def constant(value: float, dtype: Any) -> np.ndarray[Any, Any]:
-    """A property as a number of this dtype."""
+    """Convert a property to a number of this dtype."""
     return convert_as_x86(value, DType(np.dtype(dtype).name))
 
 
 def limit(x: Array, low: float, high: float) -> Array:
-    """x kept in [low, high]; as in Paddle 2.6, no gradient at the bounds."""
+    """Limit x to [low, high]; as in Paddle 2.6, no gradient at the bounds."""
     bottom, top = (constant(bound, x.dtype) for bound in _in_range(low, high, x.dtype))
     return jnp.where(x <= bottom, bottom, jnp.where(x >= top, top, x))
 
@@ -60,7 +60,7 @@ _in_kernel = ContextVar("_in_kernel", default=False)
 
 @contextmanager
 def in_kernel() -> Generator[None]:
-    """Rules compute a part of a kernel in this block, whose language has no barriers."""
+    """Let rules in this block compute a part of a kernel, whose language has no barriers."""
     token = _in_kernel.set(True)
     try:
         yield
@@ -69,9 +69,9 @@ def in_kernel() -> Generator[None]:
 
 
 def hide_value(value: float, dtype: Any) -> Array:
-    """A number whose value XLA does not know, so that it joins it with no other one.
+    """Make a constant whose value XLA does not know, so that it is not folded with another one.
 
-    It would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar after a barrier
+    XLA would compute (x * 2) * 0.5 as x, where the product may overflow. A scalar after a barrier
     is an argument of the fused loop and costs nothing.
     """
     number = constant(value, dtype)
@@ -79,27 +79,27 @@ def hide_value(value: float, dtype: Any) -> Array:
 
 
 def apart(x: Array) -> Array:
-    """x, and XLA does not see how it was computed; a denormal number is 0.
+    """Hide from XLA how x was computed; a denormal number becomes 0.
 
-    It would join some functions to others that differ where the first overflows or is undefined:
-    log(exp(x)) to x, sqrt(x * x) to |x|, log(x ** 0.5) to log(|x|) / 2. The product costs less
-    than one of ten of the instructions of such a function.
+    XLA would merge some functions with their arguments into one that differs where the inner
+    function overflows or is undefined: log(exp(x)) into x, sqrt(x * x) into |x|, log(x ** 0.5) into
+    log(|x|) / 2. The product costs less than a tenth of the instructions of such a function.
     """
     return x * hide_value(1.0, x.dtype) if is_floating(x) else x
 
 
 def quotient(x: Array, y: Any) -> Array:
-    """x / y of floating-point numbers, rounded once.
+    """Divide floating-point numbers x by y, rounded once.
 
-    XLA multiplies by the inverse of a divisor that it knows or broadcasts, so 41 / 41 may be below
-    1: floor, a comparison or a cast makes another whole number of that. A choice that is always the
-    same, of nan as well, hides the divisor and costs nothing that can be measured.
+    XLA multiplies by the inverse of a divisor that is a constant or broadcast, so 41 / 41 may be
+    below 1: floor, a comparison or a cast makes another integer of it. A select whose condition is
+    always the same, for nan as well, hides the divisor at no measurable cost.
     """
     return x / jnp.where(x < x, lax.stop_gradient(x), y)
 
 
 def _in_range(low: float, high: float, dtype: Any) -> Sequence[float]:
-    """Bounds of numbers, which for integers are at most those of their dtype."""
+    """Limit the bounds of integers to the range of their dtype."""
     if not jnp.issubdtype(dtype, jnp.integer):
         return low, high
     limits = jnp.iinfo(dtype)

@@ -98,7 +98,7 @@ def py_func_backward(
 def _from_host(
     call: Callable[..., Sequence[Any]], wanted: Sequence[Shape], given: Sequence[Array]
 ) -> list[Array]:
-    """The result of a host function on arrays; all bits of them travel."""
+    """Call a host function on arrays, with all bits of their elements."""
     likes = [Shape(x.shape, x.dtype) for x in given]
     made = jax.pure_callback(
         lambda *values: [halves(array) for array in call(*map(receive_array, values, likes))],
@@ -127,7 +127,7 @@ def _call(
     *,
     may_be_none: bool = False,
 ) -> list[Any]:
-    """The function's results, zeros when it raises in a run that handles it."""
+    """Call the function; return zeros if it raises in a run that handles it."""
     return call_or_instead(
         key,
         lambda: _results(host, given, wanted, may_be_none=may_be_none),
@@ -142,7 +142,7 @@ def _results(
     *,
     may_be_none: bool = False,
 ) -> list[Any]:
-    """The function's results as arrays of the declared shapes and dtypes."""
+    """Call the function and convert its results to the declared shapes and dtypes."""
     name = getattr(host, "__name__", repr(host))
     made = host(*(None if value is None else np.asarray(value) for value in given))
     results = list(made) if isinstance(made, (list, tuple)) else [made]
@@ -173,7 +173,7 @@ Strings = tuple[str, ...]
 def describe_tensor(
     x: Any, variable: str, message: str = "", summarize: int = 20, parts: Sequence[str] = ()
 ) -> str:
-    """A tensor as Paddle prints it: a line for each part, then the elements."""
+    """Format a tensor as Paddle prints it: a line for each part, then the elements."""
     array = np.asarray(x)
     flat = array.ravel()
     kept = flat if summarize < 0 else flat[:summarize]

@@ -95,7 +95,7 @@ def c_broadcast(x: Array, root: int, replicas: Replicas) -> Array:
 
 
 def _flat(x: Array, parts: int) -> Array:
-    """All elements in order, padded with zeros for equal parts."""
+    """Flatten x and pad it with zeros to equal parts."""
     return jnp.pad(x.reshape(-1), (0, ops.part_length(x.shape, parts) * parts - x.size))
 
 
@@ -114,7 +114,7 @@ def part(x: Array, parts: int, replicas: Replicas) -> Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(1,))
 def _gather_group(part: Array, replicas: Replicas) -> Array:
-    """The parts of a group along a new first axis; the gradient adds up over all groups."""
+    """Gather the parts of a group along a new first axis; the gradient sums over all groups."""
     return replicas.gather_parts(part)
 
 

@@ -1,6 +1,6 @@
 """Convolutions over two or three spatial dimensions in JAX.
 
-A transposed convolution is one of the dilated input with the mirrored filter.
+A transposed convolution is a convolution of the dilated input with the mirrored filter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ints = tuple[int, ...]
 def convolution_layouts(
     spatial: int, data_format: str, filter_format: str = ""
 ) -> tuple[str, str, str]:
-    """JAX's dimension names of the input, the filter and the output."""
+    """Compose JAX's dimension names of the input, the filter and the output."""
     axes = "DHW"[-spatial:]
     image = f"N{axes}C" if ops.is_channels_last(data_format) else f"NC{axes}"
     return image, filter_format if filter_format == "HWIO" else f"OI{axes}", image
@@ -177,7 +177,7 @@ def conv_transpose(
 
 
 def _mirror_filter(filter: Array, groups: int) -> Array:
-    """The filter reversed in space, as [out, in / groups, …]."""
+    """Reverse the filter in space, as [out, in / groups, …]."""
     inputs, outputs, *kernel = filter.shape
     apart = filter.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
     joined = apart.reshape(groups * outputs, inputs // groups, *kernel)

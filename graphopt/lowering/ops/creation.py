@@ -19,7 +19,7 @@ def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
 
 
 def full_op_by_op(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
-    """`full` where each op runs by itself: XLA would compile a program for each shape."""
+    """Compute `full` where each op runs by itself: XLA would compile a program for each shape."""
     return jax.device_put(np.full(shape, constant(value, dtype.numpy)), may_alias=False)
 
 

@@ -67,7 +67,7 @@ _KNOWN: dict[str, Any] = {
 
 
 def _is_in_memory(x: Array) -> bool:
-    """True for an array whose elements NumPy can read where they are.
+    """True for an array whose elements NumPy can read without a copy.
 
     XLA would compile again for each number of elements.
     """
@@ -88,10 +88,10 @@ def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
 
 
 def _unique_integers(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...] | None:
-    """The results of NumPy's `unique` of signed integers; None where they differ by too much.
+    """Compute NumPy's `unique` of signed integers; None where their range is too large.
 
-    NumPy sorts places by the numbers there. Numbers that have their places in their last bits it
-    sorts in a third of that time.
+    NumPy sorts indices by the numbers there. Numbers with their indices in the low bits it sorts in
+    a third of that time.
     """
     count = len(values)
     if values.dtype.kind != "i" or not count:
@@ -163,17 +163,17 @@ class RaggedElements:
         return self.elements[at]
 
     def tree_flatten(self) -> tuple[tuple[Array, ...], None]:
-        """The elements, for JAX."""
+        """Flatten to the elements, for JAX."""
         return self.elements, None
 
     @classmethod
     def tree_unflatten(cls, _: None, elements: tuple[Array, ...]) -> RaggedElements:
-        """The array with these elements, for JAX."""
+        """Rebuild the array from its elements, for JAX."""
         return cls(tuple(elements))
 
 
 def elements_of(array: Array | RaggedElements) -> list[Array]:
-    """The elements of a tensor array."""
+    """List the elements of a tensor array."""
     return [array[i] for i in range(len(array))]
 
 

@@ -20,10 +20,10 @@ from graphopt.lowering.registry import Rule, lower_each, lowers
 
 
 def logarithm(base: int) -> Callable[[Array], Array]:
-    """The logarithm to a base; that of its powers is a whole number, as floor needs it.
+    """Build the logarithm to a base; powers of the base give integers, as floor needs them.
 
-    A quotient of natural logarithms is so when it is rounded from float64. In float64 itself the
-    powers are looked up.
+    This holds for a quotient of natural logarithms that is rounded from float64. In float64 itself
+    the powers are looked up.
     """
     last = math.ceil(math.log(np.finfo(np.float64).max, base)) - 1
     powers = np.array([float(Fraction(base) ** n) for n in range(-last, last + 1)])
@@ -41,18 +41,18 @@ def logarithm(base: int) -> Callable[[Array], Array]:
 
 
 def whole(rounded: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A rounding, which leaves integers as they are."""
+    """Wrap a rounding so that it returns integers unchanged."""
     return lambda x: rounded(x) if is_floating(x) else x
 
 
 def lgamma(x: Array) -> Array:
-    """In float64: XLA's series for float32 misses the zeros at 1 and 2 by 5e-7."""
+    """Compute lgamma in float64: XLA's series for float32 misses the zeros at 1 and 2 by 5e-7."""
     return lax.lgamma(x.astype(np.float64)).astype(x.dtype)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def polygamma(x: Array, n: int) -> Array:
-    """The n-th derivative of digamma, n being 0 or more; infinite at 0, where XLA has nan."""
+    """Compute the n-th derivative of digamma, n >= 0; infinite at 0, where XLA has nan."""
     if n == 0:
         return jnp.where(x == 0, -1 / x, lax.digamma(x))
     exact = x.astype(np.float64)  # as for lgamma
@@ -72,7 +72,7 @@ def _polygamma_jvp(n: int, primals: tuple[Array], tangents: tuple[Array]) -> tup
 
 
 def _cotangent(x: Array, n: int) -> Array:
-    """The n-th derivative of cot(pi x), a polynomial of cot(pi x)."""
+    """Compute the n-th derivative of cot(pi x), a polynomial of cot(pi x)."""
     polynomial = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(n):
         polynomial = polynomial.deriv() * [-math.pi, 0.0, -math.pi]

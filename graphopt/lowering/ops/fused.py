@@ -1,6 +1,6 @@
 """Fused ops in JAX, computed by the rules of their parts, so that both give the same numbers.
 
-XLA does the actual fusing; what an op of its own adds is one derivative for the whole.
+XLA does the actual fusing; a fused op adds one derivative for the whole.
 """
 
 from __future__ import annotations
@@ -109,6 +109,6 @@ def fused_elemwise_add_activation(
 
 
 def _activate(name: str, x: Array, act_attrs: DictionaryAttr, **own: Any) -> Array:
-    """The activation with its properties, those in `own` being the fused op's."""
+    """Apply an activation with its properties; those in `own` belong to the fused op."""
     attrs = decode_properties(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(name, x, **{**attrs, **own})

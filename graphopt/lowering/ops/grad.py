@@ -28,7 +28,10 @@ def vjp(
     key: Any,
     replicas: Replicas,
 ) -> tuple[Any, ...]:
-    """Paddle's gradient of a complex value is the conjugate of JAX's, as for `pd.grad`."""
+    """Compute the gradients of the op that a `pd.vjp` names.
+
+    Paddle's gradient of a complex value is the conjugate of JAX's, as for `pd.grad`.
+    """
     op_class = class_of(op)
     properties = tuple(sorted(decode_properties(op_class, attrs).items()))
     call = Call(op_class, properties, tuple(groups), replicas)

@@ -32,14 +32,14 @@ def _round(before: Array, lane: Array) -> Array:
 
 
 def _mix_bits(x: Array) -> Array:
-    """Every bit of the result depends on every bit of x."""
+    """Mix bits so that every bit of the result depends on every bit of x."""
     x = (x ^ (x >> np.uint64(33))) * _SECOND
     x = (x ^ (x >> np.uint64(29))) * _THIRD
     return x ^ (x >> np.uint64(32))
 
 
 def _hash_rows(lanes: list[Array], last: Array | None, start: Array, size: int) -> Array:
-    """XXH64 of rows of `size` bytes: whole lanes of 8 bytes, and 4 bytes that may be left."""
+    """Compute XXH64 of rows of `size` bytes: whole lanes of 8 bytes, and at most 4 more bytes."""
     at = len(lanes) // 4 * 4
     if at:
         sums = [start + _FIRST + _SECOND, start + _SECOND, start, start - _FIRST]

@@ -18,9 +18,9 @@ from graphopt.lowering.registry import lowers
 
 
 def lookup(index: Array, size: int, least: int = 0) -> Array:
-    """Numbers of rows as int32; those out of range, from `least` on, are past the end.
+    """Convert row numbers to int32; those below `least` or beyond `size` become `size`.
 
-    XLA would cut 64 bits to 32, and JAX count negative numbers from the end.
+    XLA would cut 64 bits to 32, and JAX counts negative numbers from the end.
     """
     number = index.astype(np.int64)
     return jnp.where((number >= least) & (number < size), number, size).astype(np.int32)

@@ -45,13 +45,13 @@ def cross_entropy_with_softmax(
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _of_shares(x: Array, shares: Array, axis: int) -> Array:
-    """-log softmax(x), weighted by the shares of the classes."""
+    """Compute -log softmax(x), weighted by the shares of the classes."""
     return -jnp.sum(shares * log_softmax(x, axis=axis), axis, keepdims=True)
 
 
 @_of_shares.defjvp
 def _of_shares_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The derivative of Paddle: the probabilities less the shares, whatever their sum is."""
+    """Differentiate as Paddle does: the probabilities less the shares, whatever their sum."""
     x, shares = primals
     scores = log_softmax(x, axis=axis)
     moved = (lax.exp(scores) - shares) * tangents[0] - scores * tangents[1]
@@ -59,7 +59,7 @@ def _of_shares_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, A
 
 
 def _classes(label: Array, x: Array, axis: int, ignore_index: int) -> tuple[Array, Array]:
-    """The numbers of the classes, with a 1 at the class axis, and which of them are ignored."""
+    """Return the class numbers, with a 1 at the class axis, and a mask of ignored labels."""
     label = jnp.expand_dims(label, axis) if label.ndim < x.ndim else label
     label = label.astype(np.int64)
     ignored = label == ignore_index
@@ -75,23 +75,23 @@ def _of_probabilities(p: Array, index: Array, axis: int) -> Array:
 
 @partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _of_logits(x: Array, index: Array, axis: int) -> Array:
-    """-log softmax(x) at the classes, without the logarithms of all probabilities."""
+    """Compute -log softmax(x) at the classes, without the logarithms of all probabilities."""
     top, log_sum = _log_sum(x, axis)
     # from the logits themselves: XLA would store the operand of a gather
     return log_sum - floor_shifted(jnp.take_along_axis(x, index, axis, mode="fill") - top)
 
 
 def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:
-    """The maximum, and the logarithm of the sum of the exponentials of the differences to it."""
+    """Compute the maximum, and the logarithm of the sum of exponentials of x less it."""
     top = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=-jnp.inf)
     return top, lax.log(jnp.sum(lax.exp(x - top), axis, keepdims=True))
 
 
 @_of_logits.defjvp
 def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The derivative is the probabilities, less one at the class; XLA fuses its ops.
+    """Differentiate as the probabilities, less one at the class; XLA fuses these ops.
 
-    By JAX's rules it would be summed up from parts as large as the logits.
+    By JAX's rules the derivative would be summed up from parts as large as the logits.
     """
     x, index = primals
     top, log_sum = _log_sum(x, axis)

@@ -138,7 +138,7 @@ def view_dtype(x: Array, dtype: DType) -> Array:
 
 
 def _cut(x: Array, dtype: DType) -> Array:
-    """Floats as integers like `convert_as_x86` of `ir/dtypes.py`, where XLA keeps them in range."""
+    """Convert floats to integers as `convert_as_x86` of `ir/dtypes.py`; XLA would saturate them."""
     x, whole = wide(x), dtype.cut_in  # a narrow float has no such bound
     bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
     held = x < bound  # below the range XLA has the least number, too

@@ -34,7 +34,7 @@ def auc(
 
 
 def _slide(stat: Array, new: Array, buckets: int, slide_steps: int) -> tuple[Array, Array]:
-    """The counts of the present window, and the statistics after this batch."""
+    """Compute the counts of the present window, and the statistics after this batch."""
     if slide_steps == 0:
         return stat + new, stat + new
     rows = stat[:-1].reshape(slide_steps + 1, buckets)
@@ -46,7 +46,7 @@ def _slide(stat: Array, new: Array, buckets: int, slide_steps: int) -> tuple[Arr
 
 
 def _area(positive: Array, negative: Array) -> Array:
-    """The area under true positives over false positives, from the highest threshold down."""
+    """Compute the area under true over false positives, from the highest threshold down."""
     tp, fp = (jnp.cumsum(c[::-1]).astype(np.float64) for c in (positive, negative))
     before = jnp.concatenate([jnp.zeros((1,), tp.dtype), tp[:-1]])
     widths = negative[::-1].astype(np.float64)

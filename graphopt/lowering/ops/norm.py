@@ -1,4 +1,4 @@
-"""Normalisation layers, and tensors divided by a norm, in JAX."""
+"""Normalization layers, and tensors divided by a norm, in JAX."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _affine(
     epsilon: float,
     channel: int,
 ) -> Array:
-    """x less its mean, over its deviation, times the scale, plus the bias, for each channel."""
+    """Compute (x - mean) / deviation * scale + bias for each channel."""
     inverse = lax.rsqrt(variance + epsilon)
     factor = inverse if scale is None else inverse * scale
     out = (x - along(mean, channel, x)) * along(factor, channel, x)
@@ -74,7 +74,7 @@ def _affine(
 def _by_own(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
 ) -> tuple[Array, Array, Array]:
-    """`_affine` with the statistics of x, and these statistics without gradient."""
+    """Apply `_affine` with the statistics of x; return these, too, without gradient."""
     mean, variance = moments(x, channel, ALONE)
     return _affine(x, mean, variance, scale, bias, epsilon, channel), mean, variance
 
@@ -109,9 +109,10 @@ _normalised.defvjp(_by_own_forward, _by_own_backward)
 
 
 def moments(x: Array, channel: int, replicas: Replicas) -> tuple[Array, Array]:
-    """Mean and biased variance of each channel over the rows of all replicas.
+    """Compute mean and biased variance of each channel over the rows of all replicas.
 
-    In two passes, because the difference of two large sums of squares has no correct digits.
+    This takes two passes, because the difference of two large sums of squares has no correct
+    digits.
     """
     axes = tuple(axis for axis in range(x.ndim) if axis != channel)
     count = replicas.sum(math.prod(x.shape[axis] for axis in axes))
@@ -121,7 +122,7 @@ def moments(x: Array, channel: int, replicas: Replicas) -> tuple[Array, Array]:
 
 
 def along(vector: Array, axis: int, x: Array) -> Array:
-    """A vector shaped to broadcast along one axis of x."""
+    """Reshape a vector to broadcast along one axis of x."""
     return lax.expand_dims(vector, [i for i in range(x.ndim) if i != axis])
 
 
@@ -141,9 +142,9 @@ def layer_norm(
 def _by_rows(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, rank: int
 ) -> tuple[Array, Array, Array]:
-    """x less its mean, over its deviation, along the last `rank` axes; the mean and variance.
+    """Normalize x along the last `rank` axes, with scale and bias; return mean and variance, too.
 
-    The axes of the means stay, as ones. The scale and the bias have the shape of a row.
+    The reduced axes stay, with size 1. The scale and the bias have the shape of a row.
     """
     axes = tuple(range(x.ndim - rank, x.ndim))
     mean = jnp.mean(x, axes, keepdims=True)

@@ -39,8 +39,8 @@ Bounds = np.ndarray[Any, Any]
 class PoolWindows:
     """The pooling windows along one dimension.
 
-    `starts` and `stops` bound the elements of each; `counts` is what an average divides by. When
-    all windows are alike, `slide` says how: (size, stride, (padding before, after)).
+    `starts` and `stops` bound the elements of each window; `counts` are the divisors of averages.
+    When all windows are alike, `slide` is (size, stride, (padding before, after)).
     """
 
     starts: Bounds
@@ -52,7 +52,7 @@ class PoolWindows:
 def sliding(
     size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
 ) -> PoolWindows:
-    """Windows of one size; `exclusive` averages leave the padding out of the count."""
+    """Build windows of one size; `exclusive` averages leave the padding out of the count."""
     number = window_output(size, window, stride, pads, ceil_mode)
     first = np.arange(number) * stride - pads[0]
     starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
@@ -64,7 +64,7 @@ def sliding(
 
 
 def adaptive_windows(size: int, number: int) -> PoolWindows:
-    """`number` windows that cover a dimension, overlapping when it does not divide."""
+    """Build `number` windows that cover a dimension; they overlap when it does not divide."""
     index = np.arange(number)
     starts, stops = index * size // number, -(-(index + 1) * size // number)
     each = size // number
@@ -126,7 +126,7 @@ def pool2d(
 
 
 def _slides(windows: Sequence[PoolWindows]) -> Slides:
-    """The slide of the windows along each dimension; nothing where some are not alike."""
+    """Return the slide of the windows along each dimension; () where some differ."""
     found = tuple(window.slide for window in windows if window.slide is not None)
     return found if len(found) == len(windows) else ()
 
@@ -137,7 +137,7 @@ def empty_windows(windows: Sequence[PoolWindows]) -> np.ndarray[Any, np.dtype[np
 
 
 def none(x: Array) -> np.ndarray[Any, Any]:
-    """The maximum of no elements in Paddle: the least float32, whatever the dtype."""
+    """Return Paddle's maximum of no elements: the least float32, whatever the dtype."""
     with np.errstate(over="ignore"):  # minus infinity in half types
         return np.asarray(np.finfo(np.float32).min).astype(x.dtype)
 
@@ -171,7 +171,7 @@ with its derivative, took 14 s."""
 
 
 def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
-    """Combine the elements of each window along one dimension; the windows differ in length."""
+    """Combine the elements of each window along one dimension; window lengths differ."""
     few = 0 < x.shape[axis] <= _MOST_SLICES and len(windows.starts) <= _MOST_WINDOWS
     if combine is lax.add and few:
         parts = zip(windows.starts.tolist(), windows.stops.tolist(), strict=True)
@@ -214,7 +214,7 @@ def max_pool_with_index(
 
 
 def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array, Array]:
-    """The maximum of each window, of equal ones the first, and its place."""
+    """Compute the maximum of each window and its index, the first of equal maxima."""
     slides = _slides(windows)
     values, chosen = largest_with_places(x, slides) if slides else _gather_largest(x, windows)
     empty = empty_windows(windows)
@@ -224,7 +224,7 @@ def largest_with_index(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array,
 
 
 def _gather_largest(x: Array, windows: Sequence[PoolWindows]) -> tuple[Array, Array]:
-    """`largest_with_index` of windows of different lengths, padded to the longest."""
+    """Compute `largest_with_index` of windows of different lengths, padded to the longest."""
     sizes, rank = x.shape[2:], len(windows)
     places, inside = np.zeros((1,) * (2 * rank), np.int32), np.ones((1,) * (2 * rank), bool)
     for axis, window in enumerate(windows):

@@ -1,4 +1,4 @@
-"""Numbers in whole steps of a scale, and back, in JAX."""
+"""Quantization to whole steps of a scale, and back, in JAX."""
 
 from __future__ import annotations
 

@@ -34,12 +34,12 @@ Draw = Callable[..., Array]
 def _draw_scaled(
     draw: Draw, key: Array, shape: Shape, dtype: DType, scale: float, offset: float
 ) -> Array:
-    """`offset + scale * draw(key, shape)`; a long draw block by block, each with a key of its own.
+    """Compute `offset + scale * draw(key, shape)`; a long draw in blocks with keys of their own.
 
     XLA needs a quarter of a second to compile a generator, and does so for each shape. Where the
     key has a value, the dozens of shapes in a startup program share one program for short draws,
     which makes a whole block, and one for long draws, which makes PART blocks. They run on the CPU
-    for any device: all have the same numbers, and what is left is a transfer.
+    for any device, so that all devices get the same numbers; the rest is a transfer.
     """
     wider = wide_dtype(dtype)
     factor, start = constant(scale, wider), constant(offset, wider)
@@ -64,7 +64,7 @@ def _draw_scaled(
 
 
 def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
-    """The numbers of these blocks, in a row."""
+    """Draw these blocks and concatenate them."""
 
     def block(number: Array) -> Array:
         return draw(jax.random.fold_in(key, number), (BLOCK,), dtype)
@@ -75,9 +75,9 @@ def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
 # one for each distribution and element type, as `_part`
 @cache
 def _block(draw: Draw, wider: Any, dtype: DType) -> Any:
-    """A compiled function of a key, a scale and an offset: BLOCK numbers.
+    """Compile a function (key, scale, offset) -> BLOCK numbers.
 
-    Its first numbers are those of a shorter draw, since each follows from the key and its place.
+    Its first numbers equal a shorter draw, since each number follows from the key and its index.
     """
 
     def block(key: Array, scale: Array, offset: Array) -> Array:
@@ -88,7 +88,7 @@ def _block(draw: Draw, wider: Any, dtype: DType) -> Any:
 
 @cache
 def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
-    """A compiled function of a key, the first of PART blocks, a scale and an offset."""
+    """Compile a function (key, first block, scale, offset) -> PART blocks."""
 
     def part(key: Array, first: Array, scale: Array, offset: Array) -> Array:
         blocks = first + jnp.arange(PART, dtype="uint32")
@@ -99,7 +99,7 @@ def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
 
 @cache
 def _host() -> Any:
-    """The CPU of this process; None where JAX has been set to leave it out."""
+    """Return a CPU device of this process; None where JAX has been set to leave it out."""
     try:
         return jax.local_devices(backend="cpu")[0]
     except RuntimeError:
@@ -107,12 +107,12 @@ def _host() -> Any:
 
 
 def shares_generator(call: Call) -> bool:
-    """True for a draw whose rule compiles by itself what serves other draws, given a key."""
+    """True for a draw whose rule itself calls jitted code that other draws share."""
     return issubclass(call.op_class, (ops.Uniform, ops.Gaussian, ops.TruncatedGaussian))
 
 
 def draw_mask(key: Array, share: float, shape: Shape) -> Array:
-    """True for a random `share` of the elements, for a key of `hashing.py`."""
+    """Draw a mask that is True for a random `share` of the elements, by a key of `hashing.py`."""
     size = math.prod(shape)
     counters = lax.iota(np.uint32, size)
     if isinstance(size, int) and size > 1 << 32:  # else a symbol, as in an export
@@ -218,7 +218,7 @@ def poisson(x: Array, key: Array) -> Array:
 
 
 def _counter(key: Array) -> Array:
-    """A key of the only kind of generator that supports draws of unknown length."""
+    """Convert a key to the only kind of generator that supports draws of unknown length."""
     if jax.random.key_impl(key) == "threefry2x32":
         return key
     words = jax.random.key_data(key).reshape(-1)[:2]

@@ -64,9 +64,9 @@ def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
 
 
 def _extremes(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
-    """The largest or smallest elements, with the axes that they were found over.
+    """Compute the largest or smallest elements over axes, which stay.
 
-    Elements that are equal share the gradient, or each has all of it.
+    With `shares` equal elements share the gradient, else each gets all of it.
     """
     return find(x, axis or None, keepdims=True)
 
@@ -103,7 +103,7 @@ def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _product(x: Array, axes: Axes) -> Array:
-    """The product over axes, which stay; JAX would compute its derivative by many products."""
+    """Multiply over axes, which stay; JAX would compute the derivative by many products."""
     return jnp.prod(x, axes, dtype=x.dtype, keepdims=True)
 
 
@@ -118,7 +118,7 @@ def _product_derivative(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _of_others(x: Array, axes: Axes) -> Array:
-    """For each element the product of the others over axes."""
+    """Compute for each element the product of the others over the axes."""
     is_zero = x == 0
     zeros, without = jnp.sum(is_zero, axes, keepdims=True), jnp.where(is_zero, 1, x)
     counts = jnp.where(is_zero, zeros == 1, zeros == 0)
@@ -174,7 +174,7 @@ def reduce_as(x: Array, target: Array) -> Array:
 
 
 def _without_nan(x: Array, number: float) -> Array:
-    """x with a number that is never first instead of NaN: Paddle's comparisons skip NaN."""
+    """Replace NaN by a number that is never first: Paddle's comparisons skip NaN."""
     return jnp.where(jnp.isnan(x), x.dtype.type(number), x) if is_floating(x) else x
 
 
@@ -223,12 +223,12 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
 
 
 def _are_many(rows: tuple[int, ...]) -> bool:
-    """True if a loop along the rows of a CPU is quicker than a tree; sizes may be open."""
+    """True if a loop along the rows of a CPU is quicker than a tree; sizes may be unknown."""
     return all(isinstance(size, int) for size in rows) and math.prod(rows) >= _MANY_ROWS
 
 
 def _shift(x: Array, axis: int, reverse: bool, first: int) -> Array:
-    """x moved on by one: `first` comes in where results start, and the last element drops out."""
+    """Shift x by one: `first` enters where results start, and the last element drops out."""
     padding = [(0, 0, 0)] * x.ndim
     padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
     return lax.pad(x, jnp.asarray(first, x.dtype), padding)

@@ -19,7 +19,7 @@ from graphopt.lowering.registry import lowers
 
 
 def _coordinates(index: Array) -> tuple[Any, ...]:
-    """The last axis of an index tensor as one array per axis of the indexed tensor."""
+    """Split the last axis of an index tensor into one array per axis of the indexed tensor."""
     return tuple(index[..., i] for i in range(index.shape[-1]))
 
 
@@ -61,9 +61,9 @@ def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
 
 
 def _along_axis(x: Array, index: Array, axis: int) -> tuple[Any, ...]:
-    """The places in x of the elements of an index, which broadcasts along the other axes.
+    """Index x along an axis by `index`, which broadcasts along the other axes.
 
-    One that is the same all along them names whole rows, which XLA moves as such.
+    An index that has size 1 along all other axes selects whole rows, which XLA moves as such.
     """
     axis = normalize_axis(axis, x.ndim)
     if all(size == 1 for at, size in enumerate(index.shape) if at != axis):
@@ -102,9 +102,7 @@ def put_along_axis(
 
 
 def _count(x: Array, index: Array, axis: int) -> Array:
-    """The number of values that come to each element of x, where that is the same along an axis
-    once for all of it.
-    """
+    """Count the values written to each element of x; axes with equal counts have size 1."""
     sizes = [size if at == axis or index.shape[at] > 1 else 1 for at, size in enumerate(x.shape)]
     none = jnp.zeros(sizes, np.int32)
     return none.at[_along_axis(none, index, axis)].add(1)

@@ -1,4 +1,4 @@
-"""Moving, joining and cutting elements in JAX."""
+"""Moving, joining and slicing elements in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting elements in order, finding and counting them, in JAX."""
+"""Sorting, searching and counting elements, in JAX."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
 
 
 def _compared_in(*dtypes: Any) -> Any:
-    """The dtype in which C++ compares numbers of these: the wider float, else the wider integer."""
+    """Return the dtype in which C++ compares such numbers: the wider float, else integer."""
     floats = [dtype for dtype in dtypes if jnp.issubdtype(dtype, np.floating)]
     return max(floats or dtypes, key=lambda dtype: dtype.itemsize)
 

@@ -141,7 +141,7 @@ def fused_attention(
 
 
 def _rotate(x: Array, rotary: tuple[Array, ...]) -> Array:
-    """Each pair of an element of the first half of a head and one of the second is rotated."""
+    """Rotate each pair of an element of a head's first half and one of the second."""
     if not rotary:
         return x
     cosine, sine = map(wide, rotary)
@@ -152,7 +152,7 @@ def _rotate(x: Array, rotary: tuple[Array, ...]) -> Array:
 def _append_to_cache(
     parts: tuple[Array, Array], cache: tuple[Array, ...], by_time: bool
 ) -> tuple[Array, ...]:
-    """All keys and values, in the order of axes of the cache; nothing without one."""
+    """Append keys and values to the cache, in its order of axes; () without one."""
     new = map(_by_time, parts) if by_time else parts
     pairs = zip(cache, new, strict=False)
     return tuple(jnp.concatenate(pair, 1 if by_time else 2) for pair in pairs)
@@ -167,12 +167,12 @@ def _repeat_heads(x: Array, heads: int) -> Array:
 
 
 def _cut(x: Array, parts: int) -> Array:
-    """[..., parts * n] as [..., parts, n]."""
+    """Split the last axis, [..., parts * n], into [..., parts, n]."""
     return x.reshape(*x.shape[:-1], parts, x.shape[-1] // parts)
 
 
 def _part_heads(joint: Array, heads: int, layout: str) -> list[Array]:
-    """q, k and v [n, heads, length, size] of a joint projection [n, length, 3 * heads * size]."""
+    """Split a projection [n, length, 3 * heads * size] into q, k, v [n, heads, length, size]."""
     if layout == "split":
         apart = _cut(_cut(joint, 3), heads)
         return [jnp.moveaxis(apart[:, :, part], 2, 1) for part in range(3)]

@@ -1,4 +1,4 @@
-"""Convolutions on trees in JAX: which nodes are below a node are powers of a matrix."""
+"""Convolutions on trees in JAX: powers of a matrix give the nodes below each node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree_conv(nodes: Array, edges: Array, filter: Array, max_depth: int) -> Arra
 
 
 def _shares(edges: Array, count: int, depth: int, like: Array) -> Array:
-    """Shares [3, b, u, v] of the parts of the filter that node v has in the window of node u."""
+    """Compute the shares [3, b, u, v] of the filter's parts for node v in the window of node u."""
     there = jnp.cumprod((edges != 0).all(2), 1, dtype=edges.dtype) > 0
     # a node that is not there is none of the numbers
     parents, children = (

@@ -61,7 +61,7 @@ _MOST_READERS = 32
 
 
 def _transpose_taps(taps: Taps, old: int, new: int) -> Taps:
-    """For each input position the output positions that read it, with their weights."""
+    """Find for each input position the output positions that read it, with their weights."""
     pairs = np.concatenate([index * new + np.arange(new) for index, _ in taps])
     pairs, places = np.unique(pairs, return_inverse=True)
     weights = np.bincount(places, np.concatenate([weight for _, weight in taps]))
@@ -75,7 +75,7 @@ def _transpose_taps(taps: Taps, old: int, new: int) -> Taps:
 
 
 def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
-    """The sums of taps along an axis; the derivative is that of the taps back, not a scatter."""
+    """Sum taps along an axis; the derivative sums the taps `back`, without a scatter."""
     phases = _count_phases(taps)
     read = _read_runs if phases else jnp.take
 
@@ -103,9 +103,9 @@ _MOST_PHASES, _MOST_RUNS = 8, 64
 
 
 def _count_phases(taps: Taps) -> int:
-    """The least number of phases of the outputs whose inputs are evenly spaced; 0 if there is none.
+    """Find the fewest phases of the outputs with evenly spaced inputs; 0 if there are none.
 
-    XLA gathers elements one by one, in loops that compute what they read again. Slices it reads by
+    XLA gathers elements one by one, in loops that recompute their operands. It reads slices by
     vector instructions.
     """
     outputs = len(taps[0][0])
@@ -119,7 +119,7 @@ def _count_phases(taps: Taps) -> int:
 
 
 def _runs_of(index: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
-    """The runs of evenly spaced positions in an index: the first, how many, and their distance."""
+    """Find the runs of evenly spaced positions in an index: (first, count, distance)."""
     runs: list[tuple[int, int, int]] = []
     start = 0
     while start < len(index):
@@ -148,7 +148,7 @@ def _along(vector: np.ndarray[Any, Any], rank: int, axis: int) -> np.ndarray[Any
 
 
 def _ratio(old: int, new: int, scale: float, align_corners: bool) -> np.float32:
-    """Distance of the positions in the old image; in float32, as Paddle computes it.
+    """Compute the distance of the positions in the old image; in float32, as in Paddle.
 
     0 for a single position, whatever the scale.
     """
@@ -180,7 +180,7 @@ def _taps(
 
 
 def _cubic(t: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Weights of the four neighbours, with the coefficient -0.75."""
+    """Compute the weights of the four neighbors, with the coefficient -0.75."""
     a = -0.75
 
     def near(d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -243,7 +243,7 @@ def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corne
 
 
 def _place(points: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
-    """Points from -1 to 1 as positions in a dimension."""
+    """Map points from -1 to 1 to positions in a dimension."""
     half = (size - 1) / 2 if align_corners else size / 2
     at = points * half + (size - 1) / 2
     if padding_mode == "reflection":
@@ -252,7 +252,7 @@ def _place(points: Array, size: int, padding_mode: str, align_corners: bool) -> 
 
 
 def _reflect(at: Array, size: int, align_corners: bool) -> Array:
-    """Positions mirrored at the centres or at the edges of the outer pixels."""
+    """Mirror positions at the centers or at the edges of the outer pixels."""
     low, span = (0.0, size - 1) if align_corners else (-0.5, size)
     if span <= 0:
         return jnp.zeros_like(at)
@@ -263,14 +263,14 @@ def _reflect(at: Array, size: int, align_corners: bool) -> Array:
 
 
 def _neighbours(place: Array) -> list[tuple[Array, Array]]:
-    """The whole numbers around a position and their weights."""
+    """Find the integers around a position and their weights."""
     low = lax.stop_gradient(jnp.floor(place))
     after = place - low
     return [(low, 1 - after), (low + 1, after)]
 
 
 def _read(images: Array, places: list[Array]) -> Array:
-    """The pixels [n, c, ...] at whole-number places [n, ...] of each dimension, 0 outside."""
+    """Read the pixels [n, c, ...] at integer positions [n, ...] of each dimension, 0 outside."""
     inside, index = jnp.asarray(True), jnp.asarray(np.int32(0))
     for at, size in zip(places, images.shape[2:], strict=True):
         inside = inside & (at >= 0) & (at < size)

@@ -1,6 +1,6 @@
-"""The bytes of a bundle: a head, a manifest in JSON, and pieces that it lists with their hashes.
+"""The layout of a bundle: a header, a JSON manifest, and the pieces it lists with their hashes.
 
-A head is `MAGIC`, the length of the manifest (8 bytes, little-endian) and its SHA-256. Pieces
+A header is `MAGIC`, the length of the manifest (8 bytes, little-endian) and its SHA-256. Pieces
 follow the manifest; their offsets count from its end.
 """
 
@@ -39,7 +39,7 @@ _TROUBLE = (
 
 
 def is_bundle(path: Path) -> bool:
-    """True for a file that begins as a bundle does, or is named like one."""
+    """True for a file with the magic number or the suffix of a bundle."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -48,7 +48,7 @@ def is_bundle(path: Path) -> bool:
 
 @contextmanager
 def as_format_error(path: Path) -> Generator[None]:
-    """Raise FormatError, with the name of the file, for whatever malformed contents lead to."""
+    """Raise errors of malformed contents as FormatError with the name of the file."""
     try:
         yield
     except GraphoptError:
@@ -64,21 +64,21 @@ def as_format_error(path: Path) -> Generator[None]:
 
 
 def _of_xdsl() -> tuple[type[Exception], ...]:
-    """The errors of xDSL; none of them where nothing has imported it."""
+    """Return the exception classes of xDSL; none if nothing has imported it."""
     found = sys.modules.get("xdsl.utils.exceptions")
     return () if found is None else (found.DiagnosticException, found.ParseError)
 
 
 @dataclass
 class Pieces:
-    """The pieces of a bundle that is written: each content is stored once."""
+    """The pieces of a bundle under construction; equal contents are stored once."""
 
     contents: list[bytes] = field(default_factory=list[bytes])
     size: int = 0
     _known: dict[str, dict[str, Any]] = field(default_factory=dict[str, Any])
 
     def add(self, content: bytes) -> dict[str, Any]:
-        """The entry of a piece for the manifest."""
+        """Add a piece and return its manifest entry."""
         digest = hashlib.sha256(content).hexdigest()
         if digest not in self._known:
             self._known[digest] = {"at": self.size, "size": len(content), "sha256": digest}
@@ -87,7 +87,7 @@ class Pieces:
         return self._known[digest]
 
     def file(self, manifest: Mapping[str, Any]) -> Iterator[bytes]:
-        """The bytes of the file."""
+        """Yield the bytes of the file: header, manifest, pieces."""
         text = json.dumps(manifest).encode()
         yield MAGIC + len(text).to_bytes(_SIZE, "little") + hashlib.sha256(text).digest()
         yield text
@@ -95,10 +95,10 @@ class Pieces:
 
 
 class Bundle:
-    """A bundle that is open for reading; the same file, whatever takes its place meanwhile.
+    """A bundle open for reading; it stays the same file if another one replaces it on disk.
 
-    Raises FormatError, with the name of the file, for anything else than a whole bundle, LimitError
-    for one whose parts are larger than `limits`, and the usual OSError.
+    Raises FormatError, with the name of the file, unless the file is a complete bundle, LimitError
+    if parts are larger than `limits`, and the usual OSError.
     """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
@@ -122,7 +122,7 @@ class Bundle:
             self.manifest: dict[str, Any] = json.loads(text)
 
     def piece(self, entry: Mapping[str, Any], what: str, limit: int | None = None) -> bytes:
-        """The bytes of a piece, whose hash is as the manifest says."""
+        """Read the bytes of a piece and check them against the hash in the manifest."""
         with as_format_error(self.path):
             at, size, digest = int(entry["at"]), int(entry["size"]), str(entry["sha256"])
         if at < 0 or size < 0:

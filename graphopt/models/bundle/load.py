@@ -1,4 +1,4 @@
-"""Executables from bytes whose hash was checked: XLA's own, or compiled from StableHLO."""
+"""Executables from checked bytes: deserialized, or compiled from StableHLO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt.runtime.settings.progress import announce
 
 
 def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> Any:
-    """XLA's executable of a module, for one device."""
+    """Compile a StableHLO module for one device."""
     prepare_calls(stablehlo)
     given = CompileOptions()
     given.env_option_overrides = list(options.items())
@@ -21,7 +21,7 @@ def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any
 
 
 def executable_of(content: bytes, device: Any) -> tuple[Any, str]:
-    """The executable of its bytes, or None and the reason why XLA does not take it."""
+    """Deserialize an executable; return None and the reason if XLA rejects it."""
     devices = DeviceList((device,))
     prepare_calls(content)
     try:
@@ -31,7 +31,7 @@ def executable_of(content: bytes, device: Any) -> tuple[Any, str]:
 
 
 def from_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> tuple[Any, str]:
-    """As `executable_of`, compiled from StableHLO."""
+    """Compile an executable from StableHLO; return as `executable_of`."""
     try:
         with announce(lambda: "compiling a program of a bundle (for another kind of machine)"):
             return compiled_stablehlo(stablehlo, options, device), ""

@@ -1,4 +1,4 @@
-"""Reading a bundle: its program and parameters at once, an executable when it is first run."""
+"""Reading of a bundle: its program and parameters at once, an executable at its first run."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 def read_bundle(path: Path, limits: Limits | None = None) -> tuple[LoadedModel, Buckets | None]:
-    """The model of a bundle, which runs by the bundle's executables where they fit.
+    """Read the model of a bundle, which runs the bundle's executables where they fit.
 
-    The buckets are those of a bundle whose inputs are padded. Raises FormatError, LimitError and
+    The buckets are None unless the bundle's inputs are padded. Raises FormatError, LimitError and
     OSError as `Bundle`, and FormatError as `load_model`.
     """
     bundle = Bundle(path, limits)
@@ -58,10 +58,11 @@ def _buckets_of(record: Mapping[str, Any] | None) -> Buckets | None:
 
 
 class InBundle:
-    """The executables of a bundle, for runs of its program as it was compiled.
+    """The executables of a bundle, for runs of its unchanged program.
 
-    A program that was changed, other fetches, a strategy, another kind of device or flags that
-    change what is compiled are compiled as without a bundle.
+    Runs are compiled as without a bundle if they differ from the bundle's compilation: a changed
+    program, other fetches, a strategy, another kind of device or flags that change the compiled
+    code.
     """
 
     def __init__(self, bundle: Bundle, program: Program, fetches: list[str]) -> None:
@@ -78,7 +79,7 @@ class InBundle:
         self.program = ref(program)
 
     def executables(self, compilation: Compilation) -> Executables | None:
-        """Those of a compilation; None when the bundle was compiled for something else."""
+        """Return the executables for a compilation; None if the bundle does not fit it."""
         program = self.program()
         fits = (
             program is not None
@@ -117,7 +118,7 @@ class InBundle:
         return found
 
     def _prepare(self, place: Place) -> Prepare | None:
-        """The `@prepare` that XLA computes, if there is one; it alone needs the dialect."""
+        """Parse the `@prepare` that XLA computes, if there is one; only it loads the dialect."""
         text = self.bundle.piece(self.bundle.manifest["prepare"], "@prepare").decode()
         if not text:
             return None
@@ -130,7 +131,7 @@ class InBundle:
         return Prepare.of(module, place.platform, partial(device_of, place))
 
     def _check(self, compiled: Compiled) -> None:
-        """ValueError unless the records are of one program."""
+        """Raise ValueError unless the records belong to one program."""
         plan, masked = compiled.plan, compiled.masked
         if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:
             raise ValueError("the summary has other results than the program")
@@ -141,9 +142,9 @@ class InBundle:
             raise ValueError("an executable without the feeds of the summary")
 
     def _load(self, entry: Mapping[str, Any], device: Any) -> Step | None:
-        """A step from the bundle; None when XLA here takes neither its executable nor its program.
+        """Load a step from the bundle; None if XLA rejects both its executable and its StableHLO.
 
-        FormatError when either is damaged.
+        Raises FormatError when either is damaged.
         """
         from graphopt.models.bundle.load import executable_of, from_stablehlo
         from graphopt.runtime.steps.loaded import loaded_step
@@ -173,7 +174,7 @@ class InBundle:
 
 
 def _shapes_of(record: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
-    """The key of feeds with these element types and shapes."""
+    """Compute the cache key of feeds with these dtypes and shapes."""
     feeds = {
         str(name): np.broadcast_to(np.zeros((), dtype), tuple(map(int, shape)))
         for name, (dtype, shape) in record.items()

@@ -1,4 +1,4 @@
-"""The sizes that a bundle is compiled for: shapes by input, with ranges that become a ladder."""
+"""The sizes that a bundle is compiled for: shapes by input, whose ranges expand to a ladder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Ranges: TypeAlias = "dict[str, tuple[Range, ...]]"
 
 
 def ranges_of(texts: Sequence[str]) -> list[Ranges]:
-    """The sets of shapes of `--sizes`: `x=1x3x48x64..640,y=1x8`.
+    """Parse the sets of shapes of `--sizes`: `x=1x3x48x64..640,y=1x8`.
 
-    A name that comes again begins another set, as each text does. ValueError for anything else.
+    A repeated name begins another set, as each text does. Raises ValueError for other syntax.
     """
     found: list[Ranges] = []
     for text in texts:
@@ -45,12 +45,12 @@ def _range(size: str, text: str) -> Range:
 
 
 def has_range(sets: Sequence[Ranges]) -> bool:
-    """True when some axis has more than one size."""
+    """True if an axis has more than one size."""
     return any(low != high for each in sets for shape in each.values() for low, high in shape)
 
 
 def check_sets(program: Program, inputs: Sequence[str], sets: Sequence[Ranges]) -> None:
-    """ValueError for a set of shapes that are not those of the inputs."""
+    """Raise ValueError for a set of shapes that does not match the inputs."""
     block = program.global_block()
     for each in sets:
         if set(each) != set(inputs):
@@ -71,9 +71,9 @@ def check_sets(program: Program, inputs: Sequence[str], sets: Sequence[Ranges]) 
 def shapes_of_sets(
     program: Program, sets: Sequence[Ranges], buckets: Buckets | None = None
 ) -> list[Shapes]:
-    """The shapes that are compiled: those of the sets, and every rung of their ranges.
+    """List the shapes to compile: each set, expanded to all rungs of its ranges.
 
-    ValueError for inputs whose shapes give one dimension different ranges.
+    Raises ValueError for inputs whose shapes give one dimension different ranges.
     """
     found: list[Shapes] = []
     for ranges in sets:
@@ -103,7 +103,7 @@ def _rungs(program: Program, ranges: Ranges, buckets: Buckets) -> list[Shapes]:
 
 
 def _ladder(buckets: Buckets, dim: str, least: int, most: int) -> list[int]:
-    """The sizes of a dimension's buckets from `least` to the first one that holds `most`."""
+    """List the bucket sizes of a dimension from `least` to the first one that holds `most`."""
     sizes = [buckets.fit(dim, least)]
     while sizes[-1] < most:
         sizes.append(buckets.fit(dim, sizes[-1] + 1))

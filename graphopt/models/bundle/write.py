@@ -1,4 +1,4 @@
-"""Writing a bundle: a model's program compiled for chosen sizes of its inputs."""
+"""Writing of a bundle: a model's program compiled for chosen sizes of its inputs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from graphopt.runtime.state.arrays import Array
 
 
 class BundledStep(NamedTuple):
-    """A compiled program, the feeds that it is to be called with, and the sizes of its axes."""
+    """A compiled program, the feeds to call it with, and the sizes of its axes."""
 
     compiled: Compiled
     feeds: Mapping[str, Array]
@@ -66,9 +66,8 @@ def write_bundle(
     """Compile a model for some sets of shapes of its inputs, and write it as one file.
 
     With `buckets` the inputs of a run are padded to these sizes, at most by the share `padding`.
-    Returns notes on sets that are left out. Raises UnsupportedError for a program that updates
-    variables, calls Python, or has sizes that depend on data; ValueError when no set is left;
-    OSError.
+    Returns notes on omitted sets. Raises UnsupportedError for a program that updates variables,
+    calls Python, or has sizes that depend on data; ValueError when no set is left; OSError.
     """
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +109,7 @@ def write_bundle(
 
 
 def _prepare_text(compiled: Compiled) -> str:
-    """The `@prepare` that XLA computes; "" where a summary says all of it."""
+    """Print the `@prepare` that XLA computes; "" if the summary describes it completely."""
     if compiled.prepare is None or compiled.prepare.steps is not None:
         return ""
     function = prepare_function(compiled.module)
@@ -126,7 +125,7 @@ def _steps(
     place: Place,
     buckets: Buckets | None,
 ) -> tuple[list[BundledStep], list[str]]:
-    """The steps of all sets; those that cannot be padded are left out with a note."""
+    """Compile the steps of all sets; omit sets that cannot be padded, with a note."""
     block = program.global_block()
     given = [
         {name: np.zeros(shapes[name], block.var(name).dtype.numpy) for name in feeds}
@@ -154,10 +153,10 @@ def _steps(
 
 
 def for_sizes(compiled: Compiled, given: Sequence[Mapping[str, Array]]) -> list[Compiled]:
-    """The program compiled for the sizes of each set of feeds, which passes choose by.
+    """Compile the program for the sizes of each set of feeds, which some passes depend on.
 
-    Empty where it leaves nothing open that matters, and where the sets need other prepared state:
-    all executables of a bundle share one.
+    Returns [] where the passes need no sizes, and where the sets need different prepared state: all
+    executables of a bundle share it.
     """
     made: list[Compiled] = []
     for feeds in given if compiled.wants_sizes else ():
@@ -170,7 +169,7 @@ def for_sizes(compiled: Compiled, given: Sequence[Mapping[str, Array]]) -> list[
 
 
 def _is_like(one: Compiled, other: Compiled) -> bool:
-    """True where two programs read the same state, prepared in the same way."""
+    """True if two programs read the same state, prepared in the same way."""
     if (one.plan.read_only, one.plan.prepared) != (other.plan.read_only, other.plan.prepared):
         return False
     if one.prepare is None or other.prepare is None:
@@ -183,7 +182,7 @@ def _show_shapes(shapes: Shapes) -> str:
 
 
 def check_pure(compiled: Compiled) -> None:
-    """UnsupportedError for a program whose steps are not a function of arrays."""
+    """Raise UnsupportedError for a program whose steps are not a function of arrays."""
     if compiled.plan.written:
         names = ", ".join(port.name for port in compiled.plan.written[:3])
         raise UnsupportedError(
@@ -198,7 +197,7 @@ def check_pure(compiled: Compiled) -> None:
 
 
 def _entry(step: BundledStep, pieces: Pieces, device: Any) -> dict[str, Any]:
-    """The record of one executable, whose pieces are added."""
+    """Compile one executable, add its pieces, and return its manifest record."""
     compiled = step.compiled
     plan = compiled.plan
     ports = (*plan.read_only, *plan.prepared)

@@ -1,6 +1,6 @@
-"""Check that written files give the outputs of the model: each format is loaded and run.
+"""Checks that written files compute the outputs of the model: each format is loaded and run.
 
-XLA compiles them quickly rather than well, as they are run once.
+XLA compiles them fast rather than well, as they run once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RTOL, ATOL = 1e-4, 1e-5
 
 
 def model_outputs(model: LoadedModel, feed: Mapping[str, Any]) -> list[Array]:
-    """The outputs of the model itself, of its first step; its own state is not changed."""
+    """Run the model's first step and return its outputs; leave its own state unchanged."""
     scope = Scope()
     for name, array in model.parameters.items():
         scope.var(name).put(np.array(array))
@@ -43,7 +43,7 @@ def model_outputs(model: LoadedModel, feed: Mapping[str, Any]) -> list[Array]:
 def exported_outputs(
     exported: Exported, model: LoadedModel, feed: Mapping[str, Any]
 ) -> list[Array] | None:
-    """The outputs of the written file; None for formats that nothing here runs."""
+    """Run the written file and return its outputs; None for formats that cannot run here."""
     if exported.format in PROGRAMS:
         return _program_outputs(exported, model, feed)
     if exported.format == "mlir":
@@ -71,7 +71,7 @@ def _model_again(path: Path, feed: Mapping[str, Any]) -> list[Array]:
 
 
 def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
-    """The outputs of a script in functions of JAX."""
+    """Run a script of JAX functions and return its outputs."""
     import jax
 
     from graphopt.runtime.steps.xla_forms import quickly
@@ -92,7 +92,7 @@ def call_network(path: Path, feed: Mapping[str, Any]) -> list[Array]:
 
 
 def run_build(path: Path, feed: Mapping[str, Any]) -> list[Array]:
-    """The outputs of the model that a script in functions of Paddle saves.
+    """Run a script of Paddle functions, and then the model that it saves; return the outputs.
 
     Raises RuntimeError when the script fails.
     """
@@ -119,7 +119,7 @@ def _program_outputs(
 
 
 def call_artifact(path: Path, arguments: Sequence[Array]) -> list[Array]:
-    """The results of a `.jaxexport` file for arrays in its order."""
+    """Call a `.jaxexport` file with arrays in its order, and return the results."""
     import jax
     from jax import export
 
@@ -129,7 +129,7 @@ def call_artifact(path: Path, arguments: Sequence[Array]) -> list[Array]:
 
 
 def call_stablehlo(path: Path, arguments: Sequence[Array]) -> list[Array]:
-    """The results of a StableHLO file, text or bytecode, by XLA on the CPU."""
+    """Run a StableHLO file, text or bytecode, with XLA on the CPU; return the results."""
     import jax
     from jax.extend.backend import get_backend
     from jaxlib import xla_client
@@ -150,7 +150,7 @@ def call_stablehlo(path: Path, arguments: Sequence[Array]) -> list[Array]:
 
 
 def onnx_outputs(path: Path, feed: Mapping[str, Any]) -> list[Array] | None:
-    """The outputs of a model of ONNX, by ONNX Runtime on the CPU; None where there is none."""
+    """Run an ONNX model with ONNX Runtime on the CPU; None if that is not installed."""
     if find_spec("onnxruntime") is None:
         return None
     runtime: Any = import_module("onnxruntime")
@@ -162,7 +162,7 @@ def onnx_outputs(path: Path, feed: Mapping[str, Any]) -> list[Array] | None:
 
 
 def _parts(array: Array) -> Array:
-    """Complex numbers with both parts along a last axis, as models of ONNX have them."""
+    """Split complex numbers into both parts along a last axis, as ONNX models have them."""
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
@@ -173,7 +173,7 @@ def _whole(array: Array, port: Port) -> Array:
 def module_outputs(
     text: str, parameters: Mapping[str, Array], feed: Mapping[str, Any]
 ) -> list[Array]:
-    """The outputs of a `pd` module in its text form."""
+    """Run a `pd` module in its text form and return its outputs."""
     import jax
 
     from graphopt.ir.dialect.context import parse_text
@@ -199,9 +199,9 @@ def module_outputs(
 def difference(
     found: Sequence[Array], expected: Sequence[Array], rtol: float = RTOL, atol: float = ATOL
 ) -> tuple[float, bool]:
-    """The largest difference of any two numbers, and whether all are close enough.
+    """Compute the largest difference of two results, and whether all elements are close.
 
-    Infinite when shapes or dtypes differ; numbers that are not finite have to be the same.
+    Infinite when shapes or dtypes differ; elements that are not finite must be equal.
     """
     largest, close = 0.0, len(found) == len(expected)
     for new, old in zip(found, expected, strict=False):

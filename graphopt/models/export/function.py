@@ -56,7 +56,7 @@ class ExportedFunction:
         return self.plan.updated
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results for these arguments, by JAX."""
+        """Run the function on these arguments with JAX."""
         plan = self.plan
         names = [port.name for port in (*self.state, *self.feeds)]
         given = dict(zip(names, arrays, strict=False)) | dict(self.inside)
@@ -71,7 +71,7 @@ class ExportedFunction:
         return (*(new[port.name] for port in plan.updated), *fetches)
 
     def describe(self) -> dict[str, Any]:
-        """Names, dtypes and shapes of arguments and results in order; -1 is an open size."""
+        """Describe names, dtypes and shapes of arguments and results; -1 is an open size."""
         arguments = [_entry("state", port) for port in self.state]
         arguments += [_entry("input", port) for port in self.feeds]
         if self.takes_key:
@@ -89,10 +89,10 @@ def _entry(role: str, port: Port) -> dict[str, Any]:
 def function_of(
     model: LoadedModel, module: ModuleOp, parameters: str | None = None
 ) -> ExportedFunction:
-    """The function of a model's (optimised) module.
+    """Build the function of a model's (optimized) module.
 
-    `parameters` is "inside" (the default of inference models) or "arguments" (that of programs
-    that update state, and the only choice for these). Raises UnsupportedError for programs that
+    `parameters` is "inside" (the default for inference models) or "arguments" (the default for
+    programs that update state, and their only choice). Raises UnsupportedError for programs that
     print or check while they run, ValueError for another word.
     """
     for op in module.walk():
@@ -128,7 +128,7 @@ def function_of(
 
 
 def _is_random(op: Operation) -> bool:
-    """True for an op whose results differ from call to call."""
+    """True for an op whose results differ between calls."""
     if all(seed for seed, _ in draws(op)) or not isinstance(op, PdOp):
         return False
     attrs = op.attr_values()
@@ -145,7 +145,7 @@ def _check_values(model: LoadedModel, reads: Sequence[Port]) -> None:
 
 
 def _feed_port(model: LoadedModel, plan: Plan, name: str) -> Port:
-    """The port of an input; one that the program does not read is an argument all the same."""
+    """Find the port of an input; create one for an input that the program does not read."""
     for port in plan.feeds:
         if port.name == name:
             return port

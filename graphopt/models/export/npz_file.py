@@ -16,16 +16,16 @@ from graphopt.ir.formats.commit import write_files
 
 
 def write_npz(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write arrays by name; an existing file is replaced at once, or not at all."""
+    """Write arrays by name; an existing file is replaced atomically."""
     write_files({path: [npz_bytes(arrays)]})
 
 
 def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
-    """The bytes of an `.npz` file.
+    """Serialize arrays as an `.npz` file.
 
-    NumPy has no bfloat16, so such an array is stored as uint16, as Paddle's own files have it;
-    `import_model` reads it back in the declared dtype. Raises UnsupportedError for other types that
-    NumPy lacks.
+    NumPy has no bfloat16, so such an array is stored as uint16, as in Paddle's own files;
+    `import_model` reads it back in the declared dtype. Raises UnsupportedError for other dtypes
+    that NumPy lacks.
     """
     buffer = BytesIO()
     # not np.savez, which does not accept an array of the name `file`

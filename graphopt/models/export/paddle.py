@@ -27,10 +27,10 @@ READERS = ("paddle", "openvino")
 
 
 def write_pdmodel(path: Path, model: LoadedModel, reader: str = "paddle") -> list[Path]:
-    """Write the program from the model's inputs to its outputs, in test mode; the files written.
+    """Write the program from the model's inputs to its outputs, in test mode; return the files.
 
-    For a training program, the forward part. Raises UnsupportedError for a parameter without
-    a value, for operators that the reader has not, and as `static.save_inference_model` does;
+    Of a training program this is the forward part. Raises UnsupportedError for a parameter without
+    a value, for operators that the reader lacks, and as `static.save_inference_model` does;
     ValueError for an unknown reader.
     """
     if reader not in READERS:
@@ -50,7 +50,7 @@ def write_pdmodel(path: Path, model: LoadedModel, reader: str = "paddle") -> lis
 
 
 def _refuse_other_operators(model: LoadedModel) -> None:
-    """UnsupportedError for the operators of an ONNX model, which Paddle does not know."""
+    """Raise UnsupportedError for operators of an ONNX model, which Paddle lacks."""
     ops = (op for block in model.program.blocks for op in block.ops)
     others = dict.fromkeys(op.type for op in ops if is_onnx_type(op.type))
     if others:
@@ -61,7 +61,7 @@ def _refuse_other_operators(model: LoadedModel) -> None:
 
 
 def saved_program(model: LoadedModel, reader: str = "paddle") -> tuple[bytes, list[Variable]]:
-    """The program of `write_pdmodel` in Paddle's format, and the variables that it stores.
+    """Serialize the program of `write_pdmodel`; return it and the variables that it stores.
 
     Raises as `write_pdmodel`.
     """
@@ -79,7 +79,7 @@ def saved_program(model: LoadedModel, reader: str = "paddle") -> tuple[bytes, li
 
 
 def _needed_inputs(model: LoadedModel) -> list[str]:
-    """The inputs that the outputs depend on: a training program's may be read only backwards."""
+    """List the inputs that outputs depend on; the backward pass may read further inputs."""
     if any(op.type == "feed" for op in model.program.global_block().ops):
         return model.feed_names
     needed = set(model.fetch_names)

@@ -1,4 +1,4 @@
-"""Models as programs of XLA: `jax.export` artifacts, and StableHLO as text or bytecode."""
+"""Models as XLA programs: `jax.export` artifacts, and StableHLO as text or bytecode."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def export_function(
     *,
     symbolic: bool = True,
 ) -> tuple[export.Exported, list[str]]:
-    """The function as JAX exports it, and notes on its limits.
+    """Export the function with JAX, and note its limits.
 
     Unknown sizes become symbols where the program allows it, else they are `sizes` (see
-    `export.sizes`); platforms that an op cannot be lowered for are left out. Raises
-    UnsupportedError, naming the op, when nothing works.
+    `export.sizes`); platforms that an op cannot be lowered for are omitted. Raises
+    UnsupportedError, naming the op, when no attempt works.
     """
     state = [
         jax.ShapeDtypeStruct(shape_of(port.type), dtype_of(port.type).numpy)
@@ -72,7 +72,7 @@ def _on_platforms(
 
 
 def serialize_artifact(artifact: export.Exported) -> bytes:
-    """The bytes of a `jax.export` artifact; UnsupportedError without the package it needs."""
+    """Serialize a `jax.export` artifact; raise UnsupportedError if flatbuffers is missing."""
     if find_spec("flatbuffers") is None:  # jax.export imports it when it serializes
         raise UnsupportedError(
             "writing a .jaxexport file needs the package flatbuffers: "

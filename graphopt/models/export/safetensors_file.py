@@ -50,7 +50,7 @@ def _package(name: str) -> Any:
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name; an existing file is replaced at once, or not at all.
+    """Write arrays by name; an existing file is replaced atomically.
 
     Raises UnsupportedError for an element type that the format does not have.
     """
@@ -58,7 +58,7 @@ def write_safetensors(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def safetensors_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """The content of a file of arrays by name; raises as `write_safetensors`."""
+    """Serialize arrays by name; raise as `write_safetensors`."""
     package = _package("safetensors.numpy")
     for name, array in arrays.items():
         if array.dtype.name not in NAMES:
@@ -69,7 +69,7 @@ def safetensors_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def read_safetensors(path: Path) -> dict[str, Array]:
-    """The arrays of a file by name; FormatError when it is malformed."""
+    """Read the arrays of a file by name; raise FormatError if it is malformed."""
     package = _package("safetensors")
     data = read_one(path)
     try:

@@ -1,7 +1,7 @@
-"""Sizes that a program leaves open: as symbols where its ops allow it, else as given.
+"""Sizes that a program leaves open: symbols where its ops allow it, else the given sizes.
 
-Attempts go from the most general to the least; the obstacle of each is kept, so that the
-user learns which op needs a number.
+Attempts go from the most general to the least. The obstacle of each is kept, so that the user
+learns which op needs a number.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _OP = re.compile(r"while computing ((?:%[^=]*= )?\"?[\w.]+)")
 
 
 def open_feeds(feeds: Sequence[Port]) -> list[Port]:
-    """The inputs that have an unknown dimension."""
+    """List the inputs with an unknown dimension."""
     return [port for port in feeds if UNKNOWN in shape_of(port.type)]
 
 
 def given_shape(port: Port, sizes: Sizes) -> Shape | None:
-    """The shape of an input with the given sizes; None when some are still open.
+    """Complete the shape of an input with the given sizes; None if some are still open.
 
     `sizes` is a number for every unknown dimension, or shapes by input name. Raises ValueError
-    for a shape that is not that of the input.
+    for a shape that does not match the input's.
     """
     declared = shape_of(port.type)
     if isinstance(sizes, int):
@@ -54,7 +54,7 @@ def given_shape(port: Port, sizes: Sizes) -> Shape | None:
 def attempts(
     feeds: Sequence[Port], sizes: Sizes, *, symbolic: bool
 ) -> Iterator[tuple[str, list[Shape]]]:
-    """Attempts for the shapes of the inputs, with words for each."""
+    """Yield attempts for the shapes of the inputs, each with a description."""
     given = [given_shape(port, sizes) for port in feeds]
     if not open_feeds(feeds):
         yield "all sizes are the program's", [shape_of(port.type) for port in feeds]
@@ -84,7 +84,7 @@ def _by_position(index: int, position: int) -> str:
 
 
 def _symbols(feeds: Sequence[Port], name: Callable[[int, int], str]) -> list[Shape]:
-    """The shapes with symbols for open dimensions, `b` for all first ones."""
+    """Replace the open dimensions by symbols, all first ones by `b`."""
     scope = export.SymbolicScope()
     return [
         tuple(
@@ -98,7 +98,7 @@ def _symbols(feeds: Sequence[Port], name: Callable[[int, int], str]) -> list[Sha
 
 
 def _batch(feeds: Sequence[Port], given: Sequence[Shape]) -> list[Shape]:
-    """The given shapes, with a symbol for each open first dimension."""
+    """Replace each open first dimension of the given shapes by one symbol."""
     batch = export.symbolic_shape("b")[0]
     shapes: list[Shape] = []
     for port, shape in zip(feeds, given, strict=True):
@@ -114,10 +114,10 @@ def first_that_works(
     *,
     symbolic: bool,
 ) -> tuple[Any, list[str]]:
-    """The result of `make` for the first attempt that succeeds, and notes on earlier ones.
+    """Return the result of `make` for the first attempt that succeeds, and notes on earlier ones.
 
-    `make` gets the types of the inputs. Raises UnsupportedError, with the op in the way, when none
-    is left.
+    `make` gets the types of the inputs. Raises UnsupportedError, naming the op that prevents it, if
+    all attempts fail.
     """
     notes: list[str] = []
     failure: Exception | None = None
@@ -156,7 +156,7 @@ def _describe_port(port: Port, shape: Shape) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, and the op that it came from."""
+    """Format the first line of an error, and the op that raised it."""
     text = str(error).strip().partition("\n")[0]
     text = text.partition(" This error arises")[0].rstrip(".")
     for note in getattr(error, "__notes__", ()):

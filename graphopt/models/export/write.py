@@ -1,4 +1,4 @@
-"""One call for every format: choose it, write the files, and run them."""
+"""One call for every format: choose the format, write the files, and run them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Exported:
 
 
 def format_of(path: Path, format: str | None = None) -> str:
-    """The format that a suffix stands for, or `format` itself; ValueError for an unknown one."""
+    """Choose the format by the suffix unless given; raise ValueError for an unknown one."""
     if format is not None:
         if format not in FORMATS.values():
             raise ValueError(f"format {format!r} is none of {', '.join(FORMATS.values())}")
@@ -75,28 +75,28 @@ def export(
 ) -> Exported:
     """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
 
-    * `module` makes the model's module with the optimisations of a BuildStrategy, or with none.
+    * `module` builds the model's module with the optimizations of a BuildStrategy, or with none.
       `.onnx` and `.py` have those of `build_strategy`, or else of a plain one, which cleans up;
       `.pdmodel` and parameters have none.
     * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
-      `.onnx`, `.py` and `.mlir` take them only where an operator has to know them.
-    * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
-      are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
-      only modules whose sizes are numbers.
+      `.onnx`, `.py` and `.mlir` use them only where an operator has to know them.
+    * `symbolic`: let open sizes vary in the file where the ops allow it; `sizes` are for the other
+      cases. The default of `.jaxexport`, not of StableHLO, because XLA compiles only modules whose
+      sizes are numbers.
     * `parameters`: "inside" the function (the default) or "arguments" in front of the inputs, the
       only choice for a training step, whose new state comes in front of the outputs.
     * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
     * `opset`: of `.onnx`, the version of its operators: 20, the default, to 23.
-    * `style`: of `.py`, whose functions its source calls: "paddle", the default, or "jax".
-    * `reader`: of `.pdmodel`, who reads it: "paddle", the default, or "openvino", which knows fewer
-      operators.
+    * `style`: of `.py`, the library whose functions it calls: "paddle", the default, or "jax".
+    * `reader`: of `.pdmodel`, the reader of the file: "paddle", the default, or "openvino", which
+      knows fewer operators.
 
     A `.json` file beside an executable format has the names, dtypes and shapes of arguments and
-    results in order, and `.state.npz` the values of the state that are arguments. Files are
-    complete before they replace older ones.
+    results in order, and `.state.npz` the values of the state arguments. Files are complete before
+    they replace older ones.
 
-    Raises ValueError for an unknown format and for options that it has not, UnsupportedError for
-    what cannot be exported, with the op that is in the way.
+    Raises ValueError for an unknown format and for options that the format lacks, UnsupportedError,
+    naming the op, for a program that cannot be exported.
     """
     target = Path(path)
     name = format_of(target, format)
@@ -156,7 +156,7 @@ def export(
 
 
 def module_text(module: ModuleOp) -> str:
-    """A module as graphopt-opt reads it."""
+    """Print a module in the text form that graphopt-opt reads."""
     return f"{text_of(module)}\n"
 
 
@@ -202,7 +202,7 @@ def _write_program(
 
 
 def _with_exported_shapes(about: dict[str, Any], artifact: Any) -> dict[str, Any]:
-    """The description with the exported sizes; those that vary stay symbols."""
+    """Set the exported sizes in the description; varying sizes stay symbols."""
     for key, types in (("arguments", artifact.in_avals), ("results", artifact.out_avals)):
         for entry, type_ in zip(about[key], types, strict=True):
             entry["shape"] = [dim if isinstance(dim, int) else str(dim) for dim in type_.shape]

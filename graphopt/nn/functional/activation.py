@@ -16,46 +16,46 @@ from graphopt.tensor.math import tanh as tanh
 
 
 def relu(x: Variable, name: str | None = None) -> Variable:
-    """max(x, 0) (paddle.nn.functional.relu)."""
+    """Compute max(x, 0) (paddle.nn.functional.relu)."""
     return unary("relu", x, name)
 
 
 def relu6(x: Variable, name: str | None = None) -> Variable:
-    """min(max(x, 0), 6) (paddle.nn.functional.relu6)."""
+    """Compute min(max(x, 0), 6) (paddle.nn.functional.relu6)."""
     return unary("relu6", x, name)
 
 
 def gelu(x: Variable, approximate: bool = False, name: str | None = None) -> Variable:
-    """x * Phi(x), exactly or by the tanh formula (paddle.nn.functional.gelu)."""
+    """Compute x * Phi(x), exactly or by the tanh formula (paddle.nn.functional.gelu)."""
     return unary("gelu", x, name, approximate=arguments.flag(approximate, "approximate", "gelu"))
 
 
 def silu(x: Variable, name: str | None = None) -> Variable:
-    """x * sigmoid(x) (paddle.nn.functional.silu)."""
+    """Compute x * sigmoid(x) (paddle.nn.functional.silu)."""
     return unary("silu", x, name)
 
 
 def swish(x: Variable, name: str | None = None) -> Variable:
-    """x * sigmoid(x) (paddle.nn.functional.swish)."""
+    """Compute x * sigmoid(x) (paddle.nn.functional.swish)."""
     return unary("swish", x, name, beta=1.0)
 
 
 def hardsigmoid(
     x: Variable, slope: float = 0.1666667, offset: float = 0.5, name: str | None = None
 ) -> Variable:
-    """min(max(slope * x + offset, 0), 1) (paddle.nn.functional.hardsigmoid)."""
+    """Compute min(max(slope * x + offset, 0), 1) (paddle.nn.functional.hardsigmoid)."""
     slope = arguments.number(slope, "slope", "hardsigmoid")
     offset = arguments.number(offset, "offset", "hardsigmoid")
     return unary_as("hardsigmoid", "hard_sigmoid", x, name, slope=slope, offset=offset)
 
 
 def hardswish(x: Variable, name: str | None = None) -> Variable:
-    """x * relu6(x + 3) / 6 (paddle.nn.functional.hardswish)."""
+    """Compute x * relu6(x + 3) / 6 (paddle.nn.functional.hardswish)."""
     return unary_as("hardswish", "hard_swish", x, name)
 
 
 def leaky_relu(x: Variable, negative_slope: float = 0.01, name: str | None = None) -> Variable:
-    """x where positive, negative_slope * x elsewhere (paddle.nn.functional.leaky_relu)."""
+    """Compute x where positive, negative_slope * x elsewhere (paddle.nn.functional.leaky_relu)."""
     alpha = arguments.number(negative_slope, "negative_slope", "leaky_relu")
     return unary("leaky_relu", x, name, alpha=alpha)
 
@@ -63,7 +63,7 @@ def leaky_relu(x: Variable, negative_slope: float = 0.01, name: str | None = Non
 def log_softmax(
     x: Variable, axis: int | None = -1, dtype: Any = None, name: str | None = None
 ) -> Variable:
-    """log(softmax(x)) along `axis`, after a cast to `dtype` (paddle.nn.functional.log_softmax).
+    """Compute log(softmax(x)) along `axis`, after a cast to `dtype` (functional.log_softmax).
 
     None is the last axis.
     """
@@ -73,13 +73,13 @@ def log_softmax(
 
 
 def glu(x: Variable, axis: int = -1, name: str | None = None) -> Variable:
-    """One half of x times the sigmoid of the other, halved along `axis` (nn.functional.glu)."""
+    """Multiply the first half of x along `axis` by sigmoid(second half) (nn.functional.glu)."""
     value, gate = split(x, 2, axis)
     return multiply(value, sigmoid(gate), name)
 
 
 def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """x where positive, alpha * (exp(x) - 1) elsewhere (paddle.nn.functional.elu)."""
+    """Compute x where positive, alpha * (exp(x) - 1) elsewhere (paddle.nn.functional.elu)."""
     return unary("elu", x, name, alpha=arguments.number(alpha, "alpha", "elu"))
 
 
@@ -89,7 +89,7 @@ def selu(
     alpha: float = 1.6732632423543772,
     name: str | None = None,
 ) -> Variable:
-    """scale * elu(x, alpha) (paddle.nn.functional.selu).
+    """Compute scale * elu(x, alpha) (paddle.nn.functional.selu).
 
     Raises ValueError for a scale of 1 or less, and an alpha below 0.
     """
@@ -105,7 +105,7 @@ def selu(
 
 
 def celu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu).
+    """Compute x where positive, alpha * (exp(x / alpha) - 1) elsewhere (functional.celu).
 
     Raises ZeroDivisionError for an alpha of 0.
     """
@@ -117,7 +117,7 @@ def celu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
 def softplus(
     x: Variable, beta: float = 1, threshold: float = 20, name: str | None = None
 ) -> Variable:
-    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold (nn.functional.softplus)."""
+    """Compute log(1 + exp(beta * x)) / beta, or x if beta * x > threshold (functional.softplus)."""
     attrs = {
         "beta": arguments.number(beta, "beta", "softplus"),
         "threshold": arguments.number(threshold, "threshold", "softplus"),
@@ -126,12 +126,12 @@ def softplus(
 
 
 def softsign(x: Variable, name: str | None = None) -> Variable:
-    """x / (1 + |x|) (paddle.nn.functional.softsign)."""
+    """Compute x / (1 + |x|) (paddle.nn.functional.softsign)."""
     return unary("softsign", x, name)
 
 
 def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
-    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink).
+    """Shrink x toward 0 by the threshold, to 0 within it (paddle.nn.functional.softshrink).
 
     Raises ValueError for a threshold below 0.
     """
@@ -142,13 +142,13 @@ def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> 
 
 
 def hardshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
-    """x, but 0 within the threshold (paddle.nn.functional.hardshrink)."""
+    """Set the elements of x within the threshold to 0 (paddle.nn.functional.hardshrink)."""
     limit = arguments.number(threshold, "threshold", "hardshrink")
     return unary_as("hardshrink", "hard_shrink", x, name, threshold=limit)
 
 
 def hardtanh(x: Variable, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Variable:
-    """x kept in [min, max] (paddle.nn.functional.hardtanh)."""
+    """Clip x to [min, max] (paddle.nn.functional.hardtanh)."""
     attrs = {
         "t_min": arguments.number(min, "min", "hardtanh"),
         "t_max": arguments.number(max, "max", "hardtanh"),
@@ -157,24 +157,24 @@ def hardtanh(x: Variable, min: float = -1.0, max: float = 1.0, name: str | None 
 
 
 def tanhshrink(x: Variable, name: str | None = None) -> Variable:
-    """x - tanh(x) (paddle.nn.functional.tanhshrink)."""
+    """Compute x - tanh(x) (paddle.nn.functional.tanhshrink)."""
     return unary("tanh_shrink", x, name)
 
 
 def log_sigmoid(x: Variable, name: str | None = None) -> Variable:
-    """log(sigmoid(x)) (paddle.nn.functional.log_sigmoid)."""
+    """Compute log(sigmoid(x)) (paddle.nn.functional.log_sigmoid)."""
     return unary_as("log_sigmoid", "logsigmoid", x, name)
 
 
 def mish(x: Variable, name: str | None = None) -> Variable:
-    """x * tanh(softplus(x)) (paddle.nn.functional.mish)."""
+    """Compute x * tanh(softplus(x)) (paddle.nn.functional.mish)."""
     return unary("mish", x, name)
 
 
 def thresholded_relu(
     x: Variable, threshold: float = 1.0, value: float = 0.0, name: str | None = None
 ) -> Variable:
-    """x above the threshold, `value` elsewhere (paddle.nn.functional.thresholded_relu)."""
+    """Replace elements not above the threshold by `value` (nn.functional.thresholded_relu)."""
     return unary(
         "thresholded_relu",
         x,
@@ -187,9 +187,9 @@ def thresholded_relu(
 def prelu(
     x: Variable, weight: Variable, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """x where positive, weight * x elsewhere: one weight, or one per channel (nn.functional.prelu).
+    """Multiply the elements of x that are not positive by a weight (paddle.nn.functional.prelu).
 
-    Raises ValueError when the number of weights is neither 1 nor that of the channels.
+    There is one weight, or one per channel. Raises ValueError for another number of weights.
     """
     shape = arguments.variable(x, "x", "prelu").shape
     count = arguments.variable(weight, "weight", "prelu").shape
@@ -209,7 +209,7 @@ def prelu(
 
 
 def maxout(x: Variable, groups: int, axis: int = 1, name: str | None = None) -> Variable:
-    """The largest of every `groups` neighbours along an axis (paddle.nn.functional.maxout)."""
+    """Take the maximum of every `groups` adjacent elements along an axis (functional.maxout)."""
     attrs = {
         "groups": arguments.integer(groups, "groups", "maxout"),
         "axis": arguments.integer(axis, "axis", "maxout"),
@@ -233,10 +233,10 @@ def rrelu(
     training: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """x where positive, elsewhere x times a slope drawn from [lower, upper) (functional.rrelu).
+    """Multiply negative elements by slopes drawn from [lower, upper) (paddle.nn.functional.rrelu).
 
-    Outside training the slope is the middle of the range. Raises ValueError unless
-    0 <= lower <= upper <= 1.
+    Outside training the slope is the middle of the range. Raises ValueError unless 0 <= lower <=
+    upper <= 1.
     """
     low, high = arguments.number(lower, "lower", "rrelu"), arguments.number(upper, "upper", "rrelu")
     if not 0 <= low <= high <= 1:
@@ -255,10 +255,10 @@ def gumbel_softmax(
     axis: int = -1,
     name: str | None = None,
 ) -> Variable:
-    """A draw of classes by the logits x along `axis` (paddle.nn.functional.gumbel_softmax).
+    """Sample classes from the logits x along `axis` (paddle.nn.functional.gumbel_softmax).
 
-    Soft ones become sharper as the temperature falls; `hard` gives one-hot ones, with the gradient
-    of the soft draw. Raises ValueError for a temperature that is not positive.
+    Soft samples become sharper as the temperature falls; `hard` samples are one-hot, with the
+    gradient of the soft sample. Raises ValueError for a temperature that is not positive.
     """
     attrs = {
         "temperature": arguments.number(temperature, "temperature", "gumbel_softmax"),
@@ -271,9 +271,9 @@ def gumbel_softmax(
 
 
 def swiglu(x: Variable, y: Variable | None = None, name: str | None = None) -> Variable:
-    """silu(x) * y, where y is the second half of x's last axis unless given (functional.swiglu).
+    """Compute silu(x) * y (paddle.nn.functional.swiglu).
 
-    Raises ValueError when that axis has no halves.
+    Without y the last axis of x is split in halves, x and y. Raises ValueError for an odd size.
     """
     arguments.variable(x, "x", "swiglu")
     if y is None:

@@ -1,4 +1,4 @@
-"""Sequences against sequences: the CTC loss, edit distances, decoding, masks of lengths."""
+"""Alignment of sequences: the CTC loss, edit distances, decoding, masks of lengths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warpctc(
     input_length: Variable | None = None,
     label_length: Variable | None = None,
 ) -> Variable:
-    """The CTC loss [batch, 1] of logits [time, batch, classes] (fluid.layers.warpctc).
+    """Compute the CTC loss [batch, 1] of logits [time, batch, classes] (fluid.layers.warpctc).
 
     As ctc_loss, without a reduction. Raises UnsupportedError without the lengths, because ragged
     rows are not supported.
@@ -66,12 +66,13 @@ def ctc_loss(
     norm_by_times: bool = False,
     zero_infinity: bool = False,
 ) -> Variable:
-    """The negated log-probability of labels over all alignments (paddle.nn.functional.ctc_loss).
+    """Compute the negated log-probability of labels over all alignments (functional.ctc_loss).
 
-    `log_probs` [time, batch, classes] are logits; a softmax is taken here. Labels are int32
+    `log_probs` [time, batch, classes] are logits; a softmax is applied here. Labels are int32
     [batch, length], lengths int64 [batch]. Without reduction the result is [batch]; the mean first
-    divides each by its label length. Labels too long for their inputs give 0. `norm_by_times`
-    divides the gradient by the input lengths; `zero_infinity` makes infinite losses 0.
+    divides each loss by its label length. Labels too long for their inputs have a loss of 0.
+    `norm_by_times` divides the gradient by the input lengths; `zero_infinity` sets infinite losses
+    to 0.
     """
     arguments.choice(reduction, "reduction", "ctc_loss", ("mean", "sum", "none"))
     arguments.variable(label_lengths, "label_lengths", "ctc_loss")
@@ -94,12 +95,12 @@ def rnnt_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The transducer's loss: minus the log-probability of labels over all alignments.
+    """Compute the transducer loss: minus the log-probability of labels over all alignments.
 
-    `input` [batch, time, length + 1, classes] has log-probabilities: no softmax is taken here, as
+    `input` [batch, time, length + 1, classes] has log-probabilities: no softmax is applied here, as
     on a CPU in Paddle. Labels are int32 [batch, length], lengths int32 [batch]. Without reduction
-    the result is [batch]. `fastemit_lambda` adds to the gradient of what emits labels. ValueError
-    for another reduction. Paddle page: paddle.nn.functional.rnnt_loss.
+    the result is [batch]. `fastemit_lambda` scales up the gradient of label emissions. Raises
+    ValueError for another reduction. Paddle page: paddle.nn.functional.rnnt_loss.
     """
     function = "rnnt_loss"
     arguments.choice(reduction, "reduction", function, ("mean", "sum", "none"))
@@ -122,10 +123,10 @@ def rnnt_loss(
 
 
 def gather_tree(ids: Variable, parents: Variable) -> Variable:
-    """Whole sequences from a beam search's steps (paddle.nn.functional.gather_tree).
+    """Trace whole sequences from a beam search's steps (paddle.nn.functional.gather_tree).
 
-    `ids` are the tokens of each step and `parents` the beams they continue, both integers [time,
-    batch, beams], and so is the result.
+    `ids` are the tokens of each step and `parents` the beams they continue, both integers
+    [time, batch, beams], as is the result.
     """
     inputs = {
         "Ids": arguments.variable(ids, "ids", "gather_tree"),
@@ -142,10 +143,10 @@ def gather_tree(ids: Variable, parents: Variable) -> Variable:
 def sequence_mask(
     x: Variable, maxlen: Any = None, dtype: Any = "int64", name: str | None = None
 ) -> Variable:
-    """1 below each length, then 0, in a new last axis (paddle.nn.functional.sequence_mask).
+    """Fill a new last axis with 1 below each length, then 0 (nn.functional.sequence_mask).
 
     x holds lengths in any shape; the new axis has `maxlen` columns, a number or a Variable. Without
-    it (or with -1) there are as many as the largest length, and the program runs op by op.
+    it (or with -1) it has as many as the largest length, and the program runs op by op.
     """
     inputs: dict[str, Any] = {"X": arguments.variable(x, "x", "sequence_mask")}
     attrs = {"out_dtype": arguments.dtype(dtype, "dtype", "sequence_mask").code, "maxlen": -1}
@@ -166,11 +167,11 @@ def edit_distance(
     input_length: Variable | None = None,
     label_length: Variable | None = None,
 ) -> tuple[Variable, Variable]:
-    """Edit distances float32 [batch, 1], and how many there are [1] (fluid.layers.edit_distance).
+    """Compute edit distances float32 [batch, 1], and their number [1] (fluid.layers.edit_distance).
 
     Input and label are int64 sequences of tokens [n, 1] (lod_level 1); or integers [batch, length],
     with lengths [batch] or [batch, 1] if rows are shorter. `normalized` divides by the length of
-    the label. `ignored_tokens` are taken out of sequences first.
+    the label. `ignored_tokens` are removed from sequences first.
 
     Raises UnsupportedError for a column of tokens without lengths, and for `ignored_tokens` in
     padded rows.
@@ -205,7 +206,7 @@ def edit_distance(
 def _without(
     helper: LayerHelper, x: Variable, lengths: Variable, tokens: Sequence[int]
 ) -> tuple[Variable, Variable]:
-    """Sequences without some tokens, and the lengths that are left."""
+    """Remove some tokens from sequences; return them and the remaining lengths."""
     erased = helper.temporary(stop_gradient=True)
     left = LayerHelper("sequence_erase").temporary(stop_gradient=True)
     outputs = {"Out": erased, "OutLengths": left}
@@ -220,11 +221,11 @@ def ctc_greedy_decoder(
     padding_value: int = 0,
     name: str | None = None,
 ) -> Variable | tuple[Variable, Variable]:
-    """The likeliest tokens without repetitions and blanks (fluid.layers.ctc_greedy_decoder).
+    """Find the likeliest tokens without repetitions and blanks (fluid.layers.ctc_greedy_decoder).
 
-    Of sequences [n, classes + 1] (lod_level 1) the tokens are sequences int64 [m, 1], one row of -1
-    when there are none at all. Of `input` [batch, time, classes + 1] with lengths [batch, 1] they
-    are [batch, time], filled up with `padding_value`, and come with their numbers [batch, 1].
+    For sequences [n, classes + 1] (lod_level 1) the tokens are sequences int64 [m, 1], or one row
+    of -1 if there are none. For `input` [batch, time, classes + 1] with lengths [batch, 1] they are
+    [batch, time], padded with `padding_value`, and returned with their counts [batch, 1].
 
     Raises UnsupportedError when there are no lengths.
     """

@@ -1,4 +1,4 @@
-"""Images made smaller without aliasing: each new pixel is an average of all old ones below it.
+"""Downscaling of images without aliasing: a new pixel averages all old pixels below it.
 
 The average along an axis is a product with a constant matrix, whose rows are windows of a
 triangle, or of a cubic, as wide as a new pixel.
@@ -41,10 +41,10 @@ def resize(
     align_corners: bool,
     channels_last: bool,
 ) -> Variable:
-    """The images with these sizes (nn.functional.interpolate with `antialias`).
+    """Resize images to these sizes (nn.functional.interpolate with `antialias`).
 
-    `scales` has the multiples that a script gave; it is empty where it gave sizes. Raises
-    ValueError for another mode than bilinear and bicubic, and for sizes that a run decides.
+    `scales` are the script's scale factors; it is empty if the script set sizes. Raises ValueError
+    for another mode than bilinear and bicubic, and for sizes known only in a run.
     """
     if mode not in _CURVES:
         raise ValueError(f"interpolate(): antialias goes with bilinear and bicubic, not '{mode}'")
@@ -67,7 +67,7 @@ def resize(
 
 
 def _weights(before: int, after: int, step: float, mode: str, align_corners: bool) -> np.ndarray:
-    """The weight of each old pixel in each new one, [after, before]."""
+    """Compute the weight of each old pixel in each new one, [after, before]."""
     curve, reach = _CURVES[mode]
     if align_corners:
         scale = (before - 1) / (after - 1) if after > 1 else 0.0

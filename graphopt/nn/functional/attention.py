@@ -36,13 +36,12 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = True,
 ) -> Variable:
-    """softmax(query @ key / sqrt(size)) @ value over [batch, length, heads, size] tensors.
+    """Compute softmax(query @ key / sqrt(size)) @ value over [batch, length, heads, size].
 
-    `scale` stands for 1 / sqrt(size). With `enable_gqa` a head of the key and of the value may
-    serve several heads of the query, one after the other. `backend` names a kernel of Paddle's and
-    has no effect. `attn_mask` broadcasts to [batch, heads, length of query, length of key]: false
-    elements of a bool one are left out, a floating-point one is added. `is_causal` leaves out later
-    positions.
+    `scale` replaces 1 / sqrt(size). With `enable_gqa` a head of the key and of the value may serve
+    several consecutive heads of the query. `backend` names a kernel of Paddle's and has no effect.
+    `attn_mask` broadcasts to [batch, heads, length of query, length of key]: False elements of a
+    bool mask are excluded, a floating-point mask is added. `is_causal` excludes later positions.
     Paddle page: paddle.nn.functional.scaled_dot_product_attention.
     """
     function = "scaled_dot_product_attention"
@@ -89,7 +88,7 @@ def scaled_dot_product_attention(
 def _repeat_heads(
     q: Variable, k: Variable, v: Variable, function: str
 ) -> tuple[Variable, Variable, Variable]:
-    """The three with as many heads, where each head of k and v serves a group of those of q."""
+    """Repeat the heads of k and v so that each head of q has its own."""
     wanted, found = q.shape[1], k.shape[1]
     if found == wanted or found <= 0 or k.shape[1] != v.shape[1]:
         return q, k, v
@@ -103,7 +102,7 @@ def _repeat_heads(
 
 
 def sparse_attention(*args: Any, **kwargs: Any) -> NoReturn:
-    """Unsupported: a kernel of CUDA 11.3 and later (paddle.nn.functional.sparse_attention)."""
+    """Raise UnsupportedError: a kernel of CUDA 11.3 and later (nn.functional.sparse_attention)."""
     raise UnsupportedError(
         "sparse_attention() is a CUDA kernel; use scaled_dot_product_attention with a bool mask"
     )

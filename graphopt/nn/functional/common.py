@@ -16,7 +16,7 @@ from graphopt.tensor.math import add, clip, divide, max, maximum, multiply, scal
 def linear(
     x: Variable, weight: Variable, bias: Variable | None = None, name: str | None = None
 ) -> Variable:
-    """x @ weight + bias: [..., in] by [in, out], and [out] (paddle.nn.functional.linear)."""
+    """Compute x @ weight + bias: [..., in] by [in, out], and [out] (nn.functional.linear)."""
     helper = LayerHelper("linear", name)
     inputs = {"X": arguments.variable(x, "x", "linear")}
     inputs["Y"] = arguments.variable(weight, "weight", "linear")
@@ -41,7 +41,7 @@ def dropout(
 
     `upscale_in_train` divides kept elements by 1 - p; `downscale_in_infer` multiplies by 1 - p
     outside training instead. With `axis`, whole slices along those axes are kept or zeroed.
-    A Variable [1] may have p. Raises ValueError when p is outside [0, 1] or the mode is unknown.
+    p may be a Variable [1]. Raises ValueError when p is outside [0, 1] or the mode is unknown.
     """
     arguments.variable(x, "x", "dropout")
     if not isinstance(p, Variable):
@@ -65,14 +65,14 @@ def dropout(
 
 
 def _operator_mode(mode: str) -> str:
-    """The operator has its own word for one of the modes."""
+    """Map a mode to the operator's attribute, which differs for one of the modes."""
     return "downgrade_in_infer" if mode == "downscale_in_infer" else mode
 
 
 def _axis_dropout(
     x: Variable, p: float | Variable, axes: list[int], training: bool, mode: str
 ) -> Variable:
-    """Dropout of a mask that has size 1 outside `axes`, times x."""
+    """Multiply x by the dropout of a mask that has size 1 outside `axes`."""
     rank = len(x.shape)
     kept = {axis % rank for axis in axes}
     others = [axis for axis in range(rank) if axis not in kept]
@@ -119,7 +119,7 @@ def _channel_dropout(
 
 
 def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e-8) -> Variable:
-    """The cosine of the angle between x1 and x2 along `axis` (nn.functional.cosine_similarity)."""
+    """Compute the cosine of the angle between x1 and x2 along `axis` (cosine_similarity)."""
     arguments.variable(x1, "x1", "cosine_similarity")
     arguments.variable(x2, "x2", "cosine_similarity")
     lengths = multiply(sum(multiply(x1, x1), axis), sum(multiply(x2, x2), axis))
@@ -129,7 +129,7 @@ def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e
 def alpha_dropout(
     x: Variable, p: float = 0.5, training: bool = True, name: str | None = None
 ) -> Variable:
-    """Dropout that keeps the mean and variance of selu's results (nn.functional.alpha_dropout).
+    """Drop elements, keeping mean and variance of selu's results (functional.alpha_dropout).
 
     Dropped elements take the lowest value of selu, and then all are scaled and shifted. Raises
     ValueError when p is outside [0, 1].
@@ -140,7 +140,7 @@ def alpha_dropout(
 def feature_alpha_dropout(
     x: Variable, p: float = 0.5, training: bool = True, name: str | None = None
 ) -> Variable:
-    """As `alpha_dropout`, for whole channels [n, c, ...] (nn.functional.feature_alpha_dropout)."""
+    """Apply `alpha_dropout` to whole channels [n, c, ...] (functional.feature_alpha_dropout)."""
     return _selu_dropout("feature_alpha_dropout", x, p, training, [0, 1], name)
 
 
@@ -169,7 +169,7 @@ def bilinear(
     bias: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """x1 [n, i] @ weight[k] @ x2 [n, j] for each k, and a bias [1, k]: [n, k].
+    """Compute x1 [n, i] @ weight[k] @ x2 [n, j] plus a bias [1, k] for each k: [n, k].
 
     Paddle page: paddle.nn.functional.bilinear.
     """
@@ -190,9 +190,9 @@ def normalize(
     epsilon: float = 1e-12,
     name: str | None = None,
 ) -> Variable:
-    """x over its p-norm along `axis`, or over epsilon where that is larger (functional.normalize).
+    """Divide x by its p-norm along `axis`, or by epsilon if larger (functional.normalize).
 
-    A tensor of rank 1 is normalised as a whole.
+    A tensor of rank 1 is normalized as a whole.
     """
     rank = len(arguments.variable(x, "x", "normalize").shape)
     at = 0 if rank == 1 else arguments.integer(axis, "axis", "normalize")

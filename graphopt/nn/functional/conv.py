@@ -22,7 +22,7 @@ def conv2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Cross-correlation of images with filters (paddle.nn.functional.conv2d).
+    """Cross-correlate images with filters (paddle.nn.functional.conv2d).
 
     x is [n, c, h, w] (or NHWC), `weight` [out, c / groups, kh, kw], `bias` [out]. `padding` is
     SAME, VALID, a number, 2 or 4 numbers, or a pair for each dimension. Raises ProgramError when
@@ -43,9 +43,9 @@ def conv3d(
     data_format: str = "NCDHW",
     name: str | None = None,
 ) -> Variable:
-    """Cross-correlation of volumes [n, c, d, h, w] with filters (paddle.nn.functional.conv3d).
+    """Cross-correlate volumes [n, c, d, h, w] with filters (paddle.nn.functional.conv3d).
 
-    The arguments are those of `conv2d` with one more dimension.
+    The arguments are as in `conv2d`, with one more dimension.
     """
     attrs = _window("conv3d", _VOLUMES, stride, padding, dilation, groups, data_format)
     helper = LayerHelper("conv3d", name)
@@ -66,7 +66,7 @@ def _window(
     groups: int,
     data_format: str,
 ) -> dict[str, Any]:
-    """The attributes that convolutions and their transposes share."""
+    """Collect the attributes that convolutions and their transposes share."""
     last = is_channels_last(data_format, function, formats)
     spatial = len(data_format) - 2
     return {
@@ -94,14 +94,14 @@ def convolve(
     bias: Variable | None,
     attrs: dict[str, Any],
 ) -> Variable:
-    """The convolution operator for these attributes, and the bias."""
+    """Emit the convolution operator for these attributes, and the bias."""
     type = _operator(x, weight, attrs)
     out = helper.emit(type, {"Input": x, "Filter": weight}, attrs, out="Output")
     return _add_bias(helper, out, bias, attrs["data_format"])
 
 
 def _operator(x: Any, weight: Any, attrs: dict[str, Any]) -> str:
-    """The name of the convolution: one group per channel has its own, which fusions look for."""
+    """Choose the operator: a convolution with one group per channel has its own, for fusions."""
     arguments.variable(weight, "weight", "conv2d")
     channels = _channels(x, "conv2d", attrs)
     depthwise = channels == attrs["groups"] != 1 and weight.shape[0] % channels == 0
@@ -124,7 +124,7 @@ def conv1d(
     data_format: str = "NCL",
     name: str | None = None,
 ) -> Variable:
-    """Cross-correlation of sequences with filters (paddle.nn.functional.conv1d).
+    """Cross-correlate sequences with filters (paddle.nn.functional.conv1d).
 
     x is [n, c, l] (or NLC), `weight` [out, c / groups, k], `bias` [out]. It is computed as a
     convolution of images of height 1.
@@ -142,7 +142,7 @@ def conv1d(
 def _flat(
     function: str, stride: Any, padding: Any, dilation: Any, groups: int, data_format: str
 ) -> dict[str, Any]:
-    """The attributes over sequences as those over images of height 1."""
+    """Convert the attributes for sequences to attributes for images of height 1."""
     attrs = _window(function, ("NCL", "NLC"), stride, padding, dilation, groups, data_format)
     attrs["data_format"] = "NHWC" if data_format == "NLC" else "NCHW"
     for what, neutral in (("strides", [1]), ("dilations", [1])):
@@ -164,7 +164,10 @@ def conv1d_transpose(
     data_format: str = "NCL",
     name: str | None = None,
 ) -> Variable:
-    """The transpose of `conv1d`, weight [in, out / groups, k] (nn.functional.conv1d_transpose)."""
+    """Apply the transpose of `conv1d`, weight [in, out / groups, k] (conv1d_transpose).
+
+    Paddle page: paddle.nn.functional.conv1d_transpose.
+    """
     arguments.variable(x, "x", "conv1d_transpose")
     arguments.variable(weight, "weight", "conv1d_transpose")
     attrs = _flat("conv1d_transpose", stride, padding, dilation, groups, data_format)
@@ -190,10 +193,11 @@ def conv2d_transpose(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """The transpose of `conv2d`, weight [in, out / groups, kh, kw] (functional.conv2d_transpose).
+    """Apply the transpose of `conv2d`, weight [in, out / groups, kh, kw] (conv2d_transpose).
 
     Several output sizes have one input size: `output_padding` adds to the least, `output_size`
-    names one. Raises ValueError when both are given, ProgramError when the size is impossible.
+    selects one. Raises ValueError when both are given, ProgramError when the size is impossible.
+    Paddle page: paddle.nn.functional.conv2d_transpose.
     """
     function = "conv2d_transpose"
     attrs = _window(function, ("NCHW", "NHWC"), stride, padding, dilation, groups, data_format)
@@ -214,7 +218,7 @@ def conv3d_transpose(
     data_format: str = "NCDHW",
     name: str | None = None,
 ) -> Variable:
-    """The transpose of `conv3d`; see `conv2d_transpose` (nn.functional.conv3d_transpose)."""
+    """Apply the transpose of `conv3d`; see `conv2d_transpose` (functional.conv3d_transpose)."""
     function = "conv3d_transpose"
     attrs = _window(function, _VOLUMES, stride, padding, dilation, groups, data_format)
     attrs.update(_output_attrs(function, output_padding, output_size, 3))
@@ -232,7 +236,7 @@ def _output_attrs(function: str, padding: Any, size: Any, spatial: int) -> dict[
 
 
 def _transposed_name(x: Any, weight: Any, attrs: dict[str, Any]) -> str:
-    """The name under which Paddle counts the transpose: one group per channel has its own."""
+    """Return the name under which Paddle counts the transpose; depthwise has its own."""
     function = "conv2d_transpose"
     channels = _channels(x, function, attrs)
     filters = arguments.variable(weight, "weight", function).shape[1]

@@ -23,9 +23,9 @@ def smooth_l1_loss(
     is_huber: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Half the squared error, linear from an error of delta on (functional.smooth_l1_loss).
+    """Compute half the squared error, linear beyond an error of delta (smooth_l1_loss).
 
-    It is divided by delta unless `is_huber`.
+    It is divided by delta unless `is_huber`. Paddle page: paddle.nn.functional.smooth_l1_loss.
     """
     inputs = {
         "X": arguments.variable(input, "input", "smooth_l1_loss"),
@@ -42,7 +42,10 @@ def smooth_l1_loss(
 def npair_loss(
     anchor: Variable, positive: Variable, labels: Variable, l2_reg: float = 0.002
 ) -> Variable:
-    """The cross entropy of anchor-positive products by equal labels (functional.npair_loss)."""
+    """Compute the cross entropy of anchor-positive products by equal labels (npair_loss).
+
+    The squared lengths are added, times `l2_reg` / 4. Paddle page: paddle.nn.functional.npair_loss.
+    """
     arguments.variable(anchor, "anchor", "npair_loss")
     arguments.variable(labels, "labels", "npair_loss")
     alike = cast(equal(reshape(labels, [-1, 1]), reshape(labels, [1, -1])), "float32")
@@ -55,7 +58,7 @@ def npair_loss(
 
 
 def _where(label: Variable, value: float, x: Variable) -> Variable:
-    """x where the label is this value, else 0."""
+    """Return x where the label is this value, else 0."""
     return multiply(cast(equal(label, full_like(label, value)), x.dtype), x)
 
 
@@ -67,7 +70,7 @@ def cosine_embedding_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """1 - cosine for the label 1, and the cosine above a margin for -1.
+    """Compute 1 - cosine for the label 1, and the cosine above a margin for -1.
 
     Paddle page: paddle.nn.functional.cosine_embedding_loss.
     """
@@ -87,7 +90,7 @@ def hinge_embedding_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The input for the label 1, and its distance below a margin for -1.
+    """Return the input for the label 1, and its distance below a margin for -1.
 
     Paddle page: paddle.nn.functional.hinge_embedding_loss.
     """

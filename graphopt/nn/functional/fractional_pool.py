@@ -25,12 +25,12 @@ def fractional_max_pool2d(
     return_mask: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Maxima over windows that cover images [n, c, h, w], so many that `output_size` is reached.
+    """Pool images [n, c, h, w] by maxima over unequal windows, to `output_size` windows.
 
-    Where windows end depends on `random_u` in (0, 1), or on a number drawn for each run. They are
-    of one size and overlap if `kernel_size` is given. `return_mask` also gives the places of the
-    maxima in an image, int32. Paddle page: paddle.nn.functional.fractional_max_pool2d.
-    Raises ValueError for unknown sizes or a `random_u` outside (0, 1).
+    The ends of windows depend on `random_u` in (0, 1), or on a number drawn for each run. With
+    `kernel_size` they have that size and overlap. `return_mask` also returns the int32 indices of
+    the maxima in an image. Paddle page: paddle.nn.functional.fractional_max_pool2d. Raises
+    ValueError for unknown sizes or a `random_u` outside (0, 1).
     """
     return _pool_windows(
         "fractional_max_pool2d", x, output_size, kernel_size, random_u, return_mask
@@ -45,7 +45,7 @@ def fractional_max_pool3d(
     return_mask: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As `fractional_max_pool2d`, over volumes [n, c, d, h, w].
+    """Pool volumes [n, c, d, h, w], as `fractional_max_pool2d` does for images.
 
     Paddle page: paddle.nn.functional.fractional_max_pool3d.
     """
@@ -91,7 +91,7 @@ def _pool_windows(
 def _places(
     u: Variable, sizes: list[int], outs: list[int], kernel: list[int]
 ) -> tuple[Variable, int]:
-    """The elements of all windows, by their numbers in an image, and how many a window has."""
+    """Compute the flat indices of the elements of all windows, and the number per window."""
     rank, total, widths = len(sizes), None, []
     for i, (size, out, width) in enumerate(zip(sizes, outs, kernel, strict=True)):
         if not 0 < out <= size or not 0 <= width <= size:
@@ -107,7 +107,7 @@ def _places(
 
 
 def _window(u: Variable, size: int, out: int, width: int) -> tuple[Variable, int]:
-    """The elements of each window along an axis, [out, the widest window]; the last one repeats."""
+    """Compute the elements of each window along an axis, [out, widest]; the last one repeats."""
     if width and out == 1:
         return reshape(arange(width, dtype="int64"), [1, width]), width
     step = (size - width) / (out - 1 if width else out)

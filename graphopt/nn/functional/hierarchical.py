@@ -20,12 +20,12 @@ def hsigmoid_loss(
     is_sparse: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The cost [n, 1] of finding each label in a tree (paddle.nn.functional.hsigmoid_loss).
+    """Compute the cost [n, 1] of finding labels in a tree (nn.functional.hsigmoid_loss).
 
     `input` is [n, d], `label` [n, 1]; the weight has a row [d] and the bias [nodes, 1] a number for
     each inner node. The tree is the complete binary one, or `path_table` and `path_code` (both
     [n, length], negative past the end) list each sample's nodes and decisions. As in Paddle, steps
-    that a short way lacks cost log 2 each. Gradients are dense: `is_sparse` has no effect.
+    that a short path lacks cost log 2 each. Gradients are dense: `is_sparse` has no effect.
     """
     classes = arguments.integer(num_classes, "num_classes", "hsigmoid_loss")
     if classes < 2 and path_table is None:

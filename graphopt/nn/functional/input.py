@@ -1,4 +1,4 @@
-"""From integers to vectors: one-hot rows and embedding tables."""
+"""Integers to vectors: one-hot rows and embedding tables."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from graphopt.ir.program import Variable
 
 
 def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
-    """A new last axis with a one at the given number, float32 (paddle.nn.functional.one_hot).
+    """Add a last axis with a one at each index, float32 (paddle.nn.functional.one_hot).
 
-    Numbers outside [0, num_classes) raise when the program runs.
+    Indices outside [0, num_classes) raise when the program runs.
     """
     depth = size(num_classes, "num_classes", "one_hot", "depth_tensor")
     inputs = {"X": arguments.variable(x, "x", "one_hot"), **depth.inputs}
@@ -22,7 +22,7 @@ def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
 
 
 def table_padding(padding_idx: int | None, rows: int, function: str) -> int:
-    """The padding row of a table counted from the front, -1 for none."""
+    """Normalize the index of a table's padding row to a non-negative one; -1 for None."""
     if padding_idx is None:
         return -1
     index = arguments.integer(padding_idx, "padding_idx", function)
@@ -44,12 +44,12 @@ def embedding(
     sparse: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The rows of `weight` [n, d] that the integers x name (paddle.nn.functional.embedding).
+    """Look up the rows of `weight` [n, d] by the integers x (paddle.nn.functional.embedding).
 
     The result has x's shape and a last axis of size d; row `padding_idx` reads as zeros and gets
-    no gradient, unless it is sparse. With `sparse` the gradient is that of the rows that were
-    looked up: Adam and AdamW with `lazy_mode` leave the others alone, and Adam corrects the bias of
-    its moments as Paddle's CPU does there. To other optimizers it is the same.
+    no gradient, unless it is sparse. With `sparse` the gradient covers only the rows that were
+    looked up: Adam and AdamW with `lazy_mode` leave other rows alone, and Adam corrects the bias of
+    its moments as Paddle's CPU does there. For other optimizers there is no difference.
     Raises ValueError when padding_idx is outside [-n, n).
     """
     inputs = {"Ids": arguments.variable(x, "x", "embedding")}

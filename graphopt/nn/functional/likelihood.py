@@ -39,7 +39,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The cross entropy of probabilities with labels from 0 to 1, times `weight`.
+    """Compute the cross entropy of probabilities with labels from 0 to 1, times `weight`.
 
     Paddle page: paddle.nn.functional.binary_cross_entropy.
     """
@@ -58,10 +58,10 @@ def binary_cross_entropy_with_logits(
     pos_weight: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """The cross entropy of sigmoid(logit) with labels from 0 to 1, times `weight`.
+    """Compute the cross entropy of sigmoid(logit) with labels from 0 to 1, times `weight`.
 
-    `pos_weight` multiplies the part of the loss that is for labels of 1.
-    Paddle page: paddle.nn.functional.binary_cross_entropy_with_logits.
+    `pos_weight` multiplies the part of the loss for labels of 1. Paddle page:
+    paddle.nn.functional.binary_cross_entropy_with_logits.
     """
     function = "binary_cross_entropy_with_logits"
     arguments.choice(reduction, "reduction", function, _REDUCTIONS)
@@ -88,7 +88,7 @@ def sigmoid_focal_loss(
     reduction: str = "sum",
     name: str | None = None,
 ) -> Variable:
-    """The cross entropy of sigmoid(logit) that counts easy elements less.
+    """Compute the cross entropy of sigmoid(logit), with less weight on easy elements.
 
     Paddle page: paddle.nn.functional.sigmoid_focal_loss.
     """
@@ -107,7 +107,7 @@ def sigmoid_focal_loss(
 def log_loss(
     input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None
 ) -> Variable:
-    """The negated logarithm of probabilities, off 0 by epsilon (paddle.nn.functional.log_loss)."""
+    """Compute minus the logarithm of probabilities plus epsilon (nn.functional.log_loss)."""
     _pair(input, label, "log_loss")
     inputs, attrs = {"Predicted": input, "Labels": label}, {"epsilon": float(epsilon)}
     return emit("log_loss", inputs, attrs, name=name, out="Loss")
@@ -121,7 +121,7 @@ def nll_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The negated log-probability of each label, times its class's `weight` (functional.nll_loss).
+    """Compute minus each label's log-probability, times its class's weight (functional.nll_loss).
 
     input is [n, c, ...], label [n, ...]. The mean divides by the weights that count.
     """
@@ -141,7 +141,7 @@ def kl_div(
     log_target: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """label * (log(label) - input), for log-probabilities `input` (paddle.nn.functional.kl_div).
+    """Compute label * (log(label) - input), for log-probabilities `input` (functional.kl_div).
 
     `batchmean` divides the sum by the first dimension. With `log_target` the label is the logarithm
     of the probabilities.
@@ -161,7 +161,7 @@ def label_smooth(
     epsilon: float = 0.1,
     name: str | None = None,
 ) -> Variable:
-    """1 - epsilon of the label and epsilon of a distribution (paddle.nn.functional.label_smooth).
+    """Mix labels with a share `epsilon` of a distribution (paddle.nn.functional.label_smooth).
 
     Without `prior_dist` it is uniform over the last axis.
     """
@@ -183,7 +183,7 @@ def gaussian_nll_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The negated log-density of labels (paddle.nn.functional.gaussian_nll_loss).
+    """Compute the negated log-density of labels (paddle.nn.functional.gaussian_nll_loss).
 
     As in Paddle, no gradient flows into the variance.
     """
@@ -211,9 +211,10 @@ def poisson_nll_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The negated log-probability of counts, less a constant (functional.poisson_nll_loss).
+    """Compute the negated log-probability of counts, without a constant (poisson_nll_loss).
 
-    With `full` the constant is there, by Stirling's formula for counts above 1.
+    With `full` the constant is included, by Stirling's formula for counts above 1. Paddle page:
+    paddle.nn.functional.poisson_nll_loss.
     """
     _pair(input, label, "poisson_nll_loss")
     arguments.one_shape("poisson_nll_loss", input=input, label=label)
@@ -232,7 +233,7 @@ def poisson_nll_loss(
 def soft_margin_loss(
     input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
-    """log(1 + exp(-label * input)) (paddle.nn.functional.soft_margin_loss)."""
+    """Compute log(1 + exp(-label * input)) (paddle.nn.functional.soft_margin_loss)."""
     _pair(input, label, "soft_margin_loss")
     arguments.one_shape("soft_margin_loss", input=input, label=label)
     wrong = scale(multiply(cast(label, input.dtype), input), -1.0)
@@ -242,7 +243,10 @@ def soft_margin_loss(
 def dice_loss(
     input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None
 ) -> Variable:
-    """1 - 2 * overlap / size, of [n, ..., c] and classes [n, ..., 1] (functional.dice_loss)."""
+    """Compute 1 - 2 * overlap / size of [n, ..., c] and classes [n, ..., 1] (dice_loss).
+
+    Paddle page: paddle.nn.functional.dice_loss.
+    """
     classes = size_of(arguments.variable(input, "input", "dice_loss"), -1)
     if not agree(input.shape[:-1], label.shape[:-1]):
         raise ValueError(

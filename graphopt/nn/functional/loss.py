@@ -19,7 +19,7 @@ from graphopt.tensor.stat import mean
 
 
 def reduce_loss(loss: Variable, reduction: str, function: str, name: str | None = None) -> Variable:
-    """The mean, the sum, or the loss itself."""
+    """Reduce a loss to its mean or sum; return it unchanged for 'none'."""
     arguments.choice(reduction, "reduction", function, ("mean", "sum", "none"))
     if reduction == "none":
         return loss
@@ -28,7 +28,7 @@ def reduce_loss(loss: Variable, reduction: str, function: str, name: str | None 
 
 @one_layer("square_error_cost", 1)
 def square_error_cost(input: Variable, label: Variable) -> Variable:
-    """(input - label)² (paddle.nn.functional.square_error_cost)."""
+    """Compute (input - label)² (paddle.nn.functional.square_error_cost)."""
     arguments.variable(input, "input", "square_error_cost")
     return square(subtract(input, arguments.variable(label, "label", "square_error_cost")))
 
@@ -36,7 +36,7 @@ def square_error_cost(input: Variable, label: Variable) -> Variable:
 def mse_loss(
     input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
-    """The squared error (paddle.nn.functional.mse_loss)."""
+    """Compute the squared error (paddle.nn.functional.mse_loss)."""
     arguments.choice(reduction, "reduction", "mse_loss", ("mean", "sum", "none"))
     return reduce_loss(square_error_cost(input, label), reduction, "mse_loss", name)
 
@@ -44,7 +44,7 @@ def mse_loss(
 def l1_loss(
     input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
-    """The absolute error (paddle.nn.functional.l1_loss)."""
+    """Compute the absolute error (paddle.nn.functional.l1_loss)."""
     arguments.variable(input, "input", "l1_loss")
     error = abs(subtract(input, arguments.variable(label, "label", "l1_loss")))
     return reduce_loss(error, reduction, "l1_loss", name)
@@ -58,7 +58,7 @@ def margin_ranking_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """max(0, -label * (input - other) + margin) (paddle.nn.functional.margin_ranking_loss)."""
+    """Compute max(0, -label * (input - other) + margin) (nn.functional.margin_ranking_loss)."""
     arguments.variable(input, "input", "margin_ranking_loss")
     wrong = multiply(label, subtract(other, input))
     margin = arguments.number(margin, "margin", "margin_ranking_loss")
@@ -74,11 +74,12 @@ def softmax_with_cross_entropy(
     return_softmax: bool = False,
     axis: int = -1,
 ) -> Variable | tuple[Variable, Variable]:
-    """The cross entropy of softmax(logits) along `axis`, with size 1 there (float as the logits).
+    """Compute the cross entropy of softmax(logits) along `axis`, with size 1 there.
 
     Labels are integers with size 1 at the axis (or without it), or distributions with
-    `soft_label`. With `return_softmax` the softmax comes second. The stable formula is always
-    used. Paddle page: paddle.nn.functional.softmax_with_cross_entropy.
+    `soft_label`. With `return_softmax` the softmax comes second. The loss has the dtype of the
+    logits. The stable formula is always used. Paddle page:
+    paddle.nn.functional.softmax_with_cross_entropy.
     """
     function = "softmax_with_cross_entropy"
     arguments.variable(logits, "logits", function)
@@ -121,12 +122,12 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     name: str | None = None,
 ) -> Variable:
-    """The cross entropy of softmax(input) along `axis` (paddle.nn.functional.cross_entropy).
+    """Compute the cross entropy of softmax(input) along `axis` (nn.functional.cross_entropy).
 
     Labels are integers, with size 1 at the axis or without it, or distributions with
     `soft_label`. `weight` [classes] weighs the classes, and the mean then divides by the sum of
-    the weights. Ignored labels give 0; they count in the mean when `ignore_index` is negative.
-    `use_softmax=False` takes probabilities.
+    the weights. Ignored labels have a loss of 0; they count in the mean when `ignore_index` is
+    negative. With `use_softmax=False` the input has probabilities.
     """
     arguments.choice(reduction, "reduction", "cross_entropy", ("mean", "sum", "none"))
     rank = len(arguments.variable(input, "input", "cross_entropy").shape)
@@ -160,7 +161,7 @@ def cross_entropy(
 def _smooth(
     input: Variable, label: Variable, soft_label: bool, axis: int, smoothing: float
 ) -> Variable:
-    """(1 - smoothing) of the label and an equal share of the rest for every class."""
+    """Mix labels with an equal share of `smoothing` for every class; integers become one-hot."""
     classes = size_of(input, axis)
     if not soft_label:
         if axis not in (-1, len(input.shape) - 1):
@@ -170,7 +171,7 @@ def _smooth(
 
 
 def smooth_label(label: Variable, smoothing: float, classes: Any) -> Variable:
-    """(1 - smoothing) of the label, and the rest in equal shares; `classes` may be a Variable."""
+    """Compute (1 - smoothing) * label + smoothing / classes; `classes` may be a Variable."""
     if not isinstance(classes, Variable):
         return scale(label, 1.0 - smoothing, smoothing / classes)
     each = divide(full([], smoothing, label.dtype), cast(classes, label.dtype))
@@ -186,7 +187,7 @@ def _class_weights(
     loss: Variable,
     classes: int,
 ) -> Variable:
-    """The weight of each sample, shaped like the loss; 0 for ignored ones."""
+    """Compute the weight of each sample, shaped like the loss; 0 for ignored labels."""
     size = arguments.variable(weight, "weight", "cross_entropy").shape[-1]
     if -1 not in (size, classes) and size != classes:
         raise ValueError(
@@ -206,7 +207,7 @@ def _class_weights(
 def _mean(
     loss: Variable, share: Variable | None, counted: Variable | None, name: str | None
 ) -> Variable:
-    """The average over the weights, or over the samples that count; 0 when there are none."""
+    """Average over the weights, or over the samples that count; 0 when there are none."""
     if share is None:
         if counted is None:
             return mean(loss, name=name)

@@ -41,7 +41,7 @@ def pairwise_distance(
     keepdim: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The p-norm of x - y + epsilon along the last axis (nn.functional.pairwise_distance)."""
+    """Compute the p-norm of x - y + epsilon along the last axis (pairwise_distance)."""
     arguments.variable(x, "x", "pairwise_distance")
     gap = subtract(x, arguments.variable(y, "y", "pairwise_distance"))
     gap = scale(gap, 1.0, arguments.number(epsilon, "epsilon", "pairwise_distance"))
@@ -79,9 +79,9 @@ def triplet_margin_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """max(d(input, positive) - d(input, negative) + margin, 0) with p-norm distances.
+    """Compute max(d(input, positive) - d(input, negative) + margin, 0) with p-norm distances.
 
-    `swap` takes d(positive, negative) where that is smaller. Paddle page:
+    `swap` uses d(positive, negative) where that is smaller. Paddle page:
     paddle.nn.functional.triplet_margin_loss.
     """
 
@@ -102,7 +102,7 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """As `triplet_margin_loss`, with a distance of one's own (or the Euclidean one).
+    """Compute `triplet_margin_loss` with another distance function (default: Euclidean).
 
     Paddle page: paddle.nn.functional.triplet_margin_with_distance_loss.
     """
@@ -119,7 +119,7 @@ def multi_label_soft_margin_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The mean over the last axis of the cross entropy of sigmoid(input) with labels 0 and 1.
+    """Average over the last axis the cross entropy of sigmoid(input) with labels 0 and 1.
 
     `weight` weighs the classes. Paddle page: paddle.nn.functional.multi_label_soft_margin_loss.
     """
@@ -143,10 +143,10 @@ def multi_margin_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The mean over wrong classes of max(margin - input[label] + input, 0) ** p.
+    """Sum max(margin - input[label] + input, 0) ** p over the wrong classes of each row.
 
-    `input` is [n, classes], `label` [n]; `weight` [classes] counts for the label's class. Paddle
-    page: paddle.nn.functional.multi_margin_loss.
+    `input` is [n, classes], `label` [n]; `weight` [classes] counts for the label's class. The sum
+    is divided by the number of classes. Paddle page: paddle.nn.functional.multi_margin_loss.
     """
     shape = arguments.variable(input, "input", "multi_margin_loss").shape
     if len(shape) != 2 or shape[1] < 0:
@@ -177,7 +177,7 @@ def margin_cross_entropy(
     return_softmax: bool = False,
     reduction: str | None = "mean",
 ) -> Any:
-    """The cross entropy of cosines [n, classes], the label's changed by margins and all scaled.
+    """Compute the cross entropy of scaled cosines [n, classes] with margins at the labels.
 
     The cosine of the label's class becomes cos(margin1 * angle + margin2) - margin3. Raises
     UnsupportedError for a `group` of processes. Paddle page:
@@ -207,7 +207,7 @@ def _affine(x: Variable, factor: float, shift: float) -> Variable:
 def multi_label_margin_loss(
     input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
-    """max(0, 1 - score of a class + score of another) of a row's classes against all others.
+    """Sum max(0, 1 - score of a class + score of another) of a row's classes and all others.
 
     The classes of a row of `label` [n, c] end at the first -1; sums are divided by c. Paddle page:
     paddle.nn.functional.multi_label_margin_loss. Raises ValueError for another rank.

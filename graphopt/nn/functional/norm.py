@@ -1,4 +1,4 @@
-"""Normalisation over batches, layers, groups, instances and neighbours."""
+"""Normalization over batches, layers, groups, instances and adjacent channels."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def batch_norm(
     use_global_stats: bool | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Normalise each channel over batch and space (paddle.nn.functional.batch_norm).
+    """Normalize each channel over batch and space (paddle.nn.functional.batch_norm).
 
     In training the running statistics become momentum * running + (1 - momentum) * batch, with
-    the biased variance; outside it, or with `use_global_stats`, they normalise and stay.
+    the biased variance; outside it, or with `use_global_stats`, they normalize and stay unchanged.
     """
     arguments.choice(data_format, "data_format", "batch_norm", tuple(_LAYOUTS))
     if use_global_stats is None:
@@ -70,9 +70,9 @@ def normalise_batch(
     *,
     reserves: bool = False,
 ) -> Variable:
-    """The operator for these attributes; it updates the statistics in place.
+    """Append the operator for these attributes; it updates the statistics in place.
 
-    `reserves` counts a temporary more before the result, which Paddle has for cuDNN.
+    `reserves` skips one temporary name before the result, which Paddle uses for cuDNN.
     """
     function = helper.layer_type
     inputs = {
@@ -105,9 +105,9 @@ def layer_norm(
     epsilon: float = 1e-05,
     name: str | None = None,
 ) -> Variable:
-    """Normalise over the last axes, whose sizes are `normalized_shape` (nn.functional.layer_norm).
+    """Normalize over the last axes, whose sizes are `normalized_shape` (nn.functional.layer_norm).
 
-    `weight` and `bias` are 1-D with one element for each normalised one. Raises ValueError when
+    `weight` and `bias` are 1-D with one element per normalized element. Raises ValueError when
     the shape does not end in `normalized_shape`.
     """
     arguments.variable(x, "x", "layer_norm")
@@ -142,10 +142,10 @@ def instance_norm(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Normalise each channel of each sample over space (paddle.nn.functional.instance_norm).
+    """Normalize each channel of each sample over space (paddle.nn.functional.instance_norm).
 
-    As in Paddle, the statistics are always those of the input, and the channels are the second
-    dimension whatever `data_format` says: transpose x where they are the last one.
+    As in Paddle, the statistics are always computed from the input, and the channels are the second
+    dimension whatever `data_format` says: transpose x if they are the last one.
     """
     arguments.choice(data_format, "data_format", "instance_norm", tuple(_LAYOUTS))
     inputs = {"X": arguments.variable(x, "x", "instance_norm"), "Scale": weight, "Bias": bias}
@@ -164,7 +164,7 @@ def group_norm(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Normalise each sample over groups of channels and space (paddle.nn.functional.group_norm).
+    """Normalize each sample over groups of channels and space (paddle.nn.functional.group_norm).
 
     Raises ProgramError when the channels do not divide in `num_groups`.
     """
@@ -188,7 +188,7 @@ def local_response_norm(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """x over (k + alpha * the mean square of `size` neighbouring channels) ** beta.
+    """Divide x by (k + alpha * mean square of `size` adjacent channels) ** beta.
 
     Paddle page: paddle.nn.functional.local_response_norm.
     """

@@ -1,4 +1,4 @@
-"""`pad` by numbers that a run decides: rows are picked by their numbers, axis by axis."""
+"""`pad` by amounts known only in a run: rows are gathered by their indices, axis by axis."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphopt.tensor.search import where
 
 
 def pad_by(x: Variable, amounts: Variable, mode: str, value: float, data_format: str) -> Variable:
-    """x with elements added at its spatial axes, (before, after) for the last of them first.
+    """Pad x at its spatial axes by (before, after), the last axis first.
 
-    Raises ValueError when `amounts` has not two numbers for each spatial axis, or in constant mode
+    Raises ValueError unless `amounts` has two numbers for each spatial axis, or in constant mode
     for each axis, which then begins at the first.
     """
     rank = len(x.shape)

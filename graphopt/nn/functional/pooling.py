@@ -18,7 +18,7 @@ from graphopt.tensor.math import scale
 def indexed_pool(
     x: Any, function: str, attrs: dict[str, Any], name: str | None
 ) -> tuple[Variable, Variable]:
-    """The maxima of images or volumes with channels second, and their int32 places."""
+    """Pool images or volumes with channels second; return the maxima and their int32 indices."""
     arguments.variable(x, "x", function)
     kind = f"max_pool{len(attrs['ksize'])}d_with_index"
     helper = LayerHelper(function, name)
@@ -29,7 +29,7 @@ def indexed_pool(
 
 
 def check_layout(data_format: str, function: str) -> None:
-    """ValueError when the channels are not second."""
+    """Raise ValueError unless the channels are second."""
     if not data_format.startswith("NC"):
         raise ValueError(
             f"{function}(): return_mask=True needs channels second, but received {data_format}"
@@ -39,7 +39,7 @@ def check_layout(data_format: str, function: str) -> None:
 def indexed_pool1d(
     x: Any, function: str, window: dict[str, Any], name: str | None
 ) -> tuple[Variable, Variable]:
-    """Of sequences, as images of height 1."""
+    """Pool sequences, as images of height 1."""
     arguments.variable(x, "x", function)
     wide = {key: [1, *window[key]] for key in ("ksize", "strides") if key in window}
     if "paddings" in window:
@@ -71,7 +71,7 @@ def _window(
     spatial: int,
     last: bool,
 ) -> dict[str, Any]:
-    """The attributes of a window of `spatial` dimensions; the stride is the kernel by default."""
+    """Compute the attributes of a window; its stride is by default its kernel."""
     kernel = arguments.pair(kernel_size, "kernel_size", function, spatial)
     strides = kernel if stride is None else arguments.pair(stride, "stride", function, spatial)
     ceil = arguments.flag(ceil_mode, "ceil_mode", function)
@@ -91,9 +91,9 @@ def max_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Any:
-    """The maximum of each window of images [n, c, h, w] (paddle.nn.functional.max_pool2d).
+    """Take the maximum of each window of images [n, c, h, w] (nn.functional.max_pool2d).
 
-    With `return_mask` the places of the maxima, int32 numbers in h * w, come second.
+    With `return_mask` the int32 indices of the maxima in h * w come second.
     """
     last = is_channels_last(data_format, "max_pool2d", _IMAGES)
     window = _window("max_pool2d", kernel_size, stride, padding, ceil_mode, 2, last)
@@ -114,7 +114,7 @@ def avg_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """The average of each window (paddle.nn.functional.avg_pool2d).
+    """Average each window of images (paddle.nn.functional.avg_pool2d).
 
     With `exclusive` padding does not count. `divisor_override` divides by another number than the
     size of the window.
@@ -134,7 +134,7 @@ def max_pool3d(
     data_format: str = "NCDHW",
     name: str | None = None,
 ) -> Any:
-    """The maximum of each window of volumes [n, c, d, h, w] (paddle.nn.functional.max_pool3d)."""
+    """Take the maximum of each window of volumes [n, c, d, h, w] (nn.functional.max_pool3d)."""
     last = is_channels_last(data_format, "max_pool3d", _VOLUMES)
     window = _window("max_pool3d", kernel_size, stride, padding, ceil_mode, 3, last)
     if return_mask:
@@ -154,7 +154,7 @@ def avg_pool3d(
     data_format: str = "NCDHW",
     name: str | None = None,
 ) -> Variable:
-    """The average of each window of volumes; see `avg_pool2d` (nn.functional.avg_pool3d)."""
+    """Average each window of volumes; see `avg_pool2d` (nn.functional.avg_pool3d)."""
     formats, window = _VOLUMES, (kernel_size, stride, padding, ceil_mode)
     divisor = divisor_override
     return _average(x, "avg_pool3d", formats, window, exclusive, divisor, data_format, name)
@@ -189,7 +189,7 @@ def _pool1d(
     name: str | None,
     **attrs: Any,
 ) -> Variable:
-    """A pool over a sequence as one over images of height 1."""
+    """Pool a sequence as images of height 1."""
     arguments.variable(x, "x", function)
     last = data_format == "NLC"
     axis = 1 if last else 2
@@ -211,7 +211,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The maximum of each window of sequences [n, c, l] (paddle.nn.functional.max_pool1d)."""
+    """Take the maximum of each window of sequences [n, c, l] (nn.functional.max_pool1d)."""
     window = _window("max_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
     if return_mask:
         return indexed_pool1d(x, "max_pool1d", window, name)
@@ -227,7 +227,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """The average of each window of sequences [n, c, l] (paddle.nn.functional.avg_pool1d)."""
+    """Average each window of sequences [n, c, l] (paddle.nn.functional.avg_pool1d)."""
     window = _window("avg_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
     exclusive = arguments.flag(exclusive, "exclusive", "avg_pool1d")
     return _pool1d(x, "avg_pool1d", "avg", window, "NCL", name, exclusive=exclusive)
@@ -261,14 +261,14 @@ def _adaptive(
 def adaptive_avg_pool3d(
     x: Variable, output_size: Any, data_format: str = "NCDHW", name: str | None = None
 ) -> Variable:
-    """Averages of as many windows as `output_size` says (nn.functional.adaptive_avg_pool3d)."""
+    """Average `output_size` windows of volumes (nn.functional.adaptive_avg_pool3d)."""
     return _adaptive(x, output_size, data_format, "adaptive_avg_pool3d", "avg", _VOLUMES)
 
 
 def adaptive_max_pool3d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
-    """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool3d)."""
+    """Take maxima of `output_size` windows of volumes (functional.adaptive_max_pool3d)."""
     function = "adaptive_max_pool3d"
     return _adaptive(x, output_size, "NCDHW", function, "max", _VOLUMES, return_mask, name)
 
@@ -276,7 +276,7 @@ def adaptive_max_pool3d(
 def adaptive_avg_pool2d(
     x: Variable, output_size: Any, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """Averages of as many windows as `output_size` says (nn.functional.adaptive_avg_pool2d).
+    """Average `output_size` windows of images (nn.functional.adaptive_avg_pool2d).
 
     None in `output_size` keeps that dimension.
     """
@@ -286,13 +286,13 @@ def adaptive_avg_pool2d(
 def adaptive_max_pool2d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
-    """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool2d)."""
+    """Take maxima of `output_size` windows of images (functional.adaptive_max_pool2d)."""
     function = "adaptive_max_pool2d"
     return _adaptive(x, output_size, "NCHW", function, "max", _IMAGES, return_mask, name)
 
 
 def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:
-    """Averages of `output_size` windows of [n, c, l] (nn.functional.adaptive_avg_pool1d)."""
+    """Average `output_size` windows of [n, c, l] (nn.functional.adaptive_avg_pool1d)."""
     window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_avg_pool1d", 1)}
     return _pool1d(x, "adaptive_avg_pool1d", "avg", window, "NCL", name, adaptive=True)
 
@@ -300,7 +300,7 @@ def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) 
 def adaptive_max_pool1d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
 ) -> Any:
-    """Maxima of `output_size` windows of [n, c, l] (nn.functional.adaptive_max_pool1d)."""
+    """Take maxima of `output_size` windows of [n, c, l] (functional.adaptive_max_pool1d)."""
     window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_max_pool1d", 1)}
     if return_mask:
         return indexed_pool1d(x, "adaptive_max_pool1d", {**window, "adaptive": True}, name)

@@ -1,4 +1,4 @@
-"""Losses over many classes that look at some of them."""
+"""Losses over many classes that evaluate only some of them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from graphopt.tensor.stat import mean
 def class_center_sample(
     label: Variable, num_classes: int, num_samples: int, group: Any = None
 ) -> tuple[Variable, Variable]:
-    """The labels [n] as numbers among the classes that were sampled, and these classes.
+    """Sample classes; map the labels [n] to indices among them, and return both.
 
     Every class in `label` is sampled, in ascending order; others are drawn after them until there
-    are `num_samples` (Partial FC, arXiv:2010.05222). If `label` has more classes than that, the run
-    decides how many there are. Paddle page: paddle.nn.functional.class_center_sample.
+    are `num_samples` (Partial FC, arXiv:2010.05222). If `label` has more classes than that, their
+    number is known only in a run. Paddle page: paddle.nn.functional.class_center_sample.
     Raises ValueError for more samples than classes, UnsupportedError for a group of processes.
     """
     function = "class_center_sample"
@@ -70,13 +70,13 @@ def adaptive_log_softmax_with_loss(
     head_bias: Variable | None = None,
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The log-probability of each row's label, and the mean of its negative (arXiv:1609.04309).
+    """Compute the log-probability of each label, and its negated mean (arXiv:1609.04309).
 
     The head has a column for each class below `cutoffs[0]`, then one for each cluster of classes
-    between two cutoffs, whose own probabilities come from the two matrices of its tail. `cutoffs`
-    ends with the number of classes. Rows are [n, size], or one row [size] with a label [].
-    Paddle page: paddle.nn.functional.adaptive_log_softmax_with_loss.
-    Raises ValueError for labels of another rank.
+    between two cutoffs; the two matrices of a cluster's tail compute the probabilities inside it.
+    `cutoffs` ends with the number of classes. Rows are [n, size], or one row [size] with a label
+    []. Paddle page: paddle.nn.functional.adaptive_log_softmax_with_loss. Raises ValueError for
+    labels of another rank.
     """
     function = "adaptive_log_softmax_with_loss"
     ranks = (
@@ -107,5 +107,5 @@ def adaptive_log_softmax_with_loss(
 
 
 def _at(scores: Variable, column: Variable) -> Variable:
-    """The score of each row in its column."""
+    """Gather the score of each row in its column."""
     return squeeze(take_along_axis(scores, unsqueeze(column, 1), 1), 1)

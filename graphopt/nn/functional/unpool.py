@@ -1,4 +1,4 @@
-"""The inverses of pools that return places, and pools of p-norms."""
+"""The inverses of pools that return indices, and pools of p-norms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _output_size(
     padding: list[int],
     output_size: Any,
 ) -> list[int]:
-    """The requested spatial sizes, or those that pool to the ones of x."""
+    """Return the requested spatial sizes, or by default sizes that pool to the ones of x."""
     sizes = zip(spatial, kernel, stride, padding, strict=True)
     default = [(size - 1) * step + width - 2 * pad for size, width, step, pad in sizes]
     if output_size is None:
@@ -82,7 +82,7 @@ def max_unpool1d(
     output_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Sequences with the elements of x at the places that max_pool1d gave, zeros elsewhere.
+    """Scatter x to the indices from max_pool1d in sequences, with zeros elsewhere.
 
     Paddle page: paddle.nn.functional.max_unpool1d.
     """
@@ -110,7 +110,7 @@ def max_unpool2d(
     output_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Images with the elements of x at the places that max_pool2d gave, zeros elsewhere.
+    """Scatter x to the indices from max_pool2d in images, with zeros elsewhere.
 
     Paddle page: paddle.nn.functional.max_unpool2d.
     """
@@ -129,7 +129,7 @@ def max_unpool3d(
     output_size: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Volumes with the elements of x at the places that max_pool3d gave, zeros elsewhere.
+    """Scatter x to the indices from max_pool3d in volumes, with zeros elsewhere.
 
     Paddle page: paddle.nn.functional.max_unpool3d.
     """
@@ -148,9 +148,9 @@ def lp_pool1d(
     data_format: str = "NCL",
     name: str | None = None,
 ) -> Variable:
-    """(sum of x ** norm_type) ** (1 / norm_type) over windows of sequences (functional.lp_pool1d).
+    """Compute (sum of x ** norm_type) ** (1 / norm_type) over windows of sequences.
 
-    An infinite type takes the maximum.
+    An infinite type takes the maximum. Paddle page: paddle.nn.functional.lp_pool1d.
     """
     arguments.choice(data_format, "data_format", "lp_pool1d", ("NCL",))
     order = arguments.number(norm_type, "norm_type", "lp_pool1d")
@@ -174,9 +174,9 @@ def lp_pool2d(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """(sum of x ** norm_type) ** (1 / norm_type) over windows of images (functional.lp_pool2d).
+    """Compute (sum of x ** norm_type) ** (1 / norm_type) over windows of images.
 
-    An infinite type takes the maximum.
+    An infinite type takes the maximum. Paddle page: paddle.nn.functional.lp_pool2d.
     """
     order = arguments.number(norm_type, "norm_type", "lp_pool2d")
     if math.isinf(order):
@@ -195,7 +195,7 @@ def lp_pool2d(
 def _fill_windows(
     function: str, x: Variable, kernel: list[int], stride: Any, padding: Any, last: bool
 ) -> Variable:
-    """x with as many zeros at the end that a last, incomplete window is whole."""
+    """Pad x with zeros at the end until the last window is complete."""
     rank = len(kernel)
     sizes = x.shape[1:-1] if last else x.shape[2:]
     steps = kernel if stride is None else arguments.pair(stride, "stride", function, rank)

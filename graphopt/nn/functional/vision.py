@@ -1,4 +1,4 @@
-"""Padding, resizing, sampling and rearranging images (paddle.nn.functional)."""
+"""Padding, resizing, sampling and rearrangement of images (paddle.nn.functional)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def pad(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Elements added before and after dimensions (paddle.nn.functional.pad).
+    """Add elements before and after dimensions (paddle.nn.functional.pad).
 
     `pad` has (before, after) for the last spatial dimension, then for the one before it, and so
     on; a list of two for every dimension, in constant mode, starts at the first instead. It may be
-    an integer Variable; the run then decides the sizes.
+    an integer Variable; then only the run knows the sizes.
     """
     rank = len(arguments.variable(x, "x", "pad").shape)
     arguments.choice(mode, "mode", "pad", _MODES)
@@ -77,7 +77,7 @@ def pad(
 def zeropad2d(
     x: Variable, padding: Any, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """Zeros left, right, above and below images (paddle.nn.functional.zeropad2d)."""
+    """Add zeros left, right, above and below images (paddle.nn.functional.zeropad2d)."""
     return pad(x, padding, "constant", 0.0, data_format, name)
 
 
@@ -103,9 +103,9 @@ def interpolate(
     *,
     antialias: bool = False,
 ) -> Variable:
-    """Images in another size, given or as a multiple (paddle.nn.functional.interpolate).
+    """Resize images to a size or by a factor (paddle.nn.functional.interpolate).
 
-    `align_corners` lets the centres of the corner pixels meet. Otherwise, `align_mode` 0 takes
+    `align_corners` aligns the centers of the corner pixels. Otherwise, `align_mode` 0 takes
     pixels as areas and 1 as points. Raises ValueError when neither or both of `size` and
     `scale_factor` are given or the mode does not fit the rank. Sizes and scales may be Variables,
     but not with `antialias`, which averages where bilinear and bicubic images become smaller.
@@ -163,7 +163,7 @@ def _scaled_sizes(x: Variable, scale_factor: Any, last: bool) -> list[int]:
 
 
 def _area(x: Variable, sizes: list[int], data_format: str, name: str | None) -> Variable:
-    """The averages of as many windows."""
+    """Average over windows, as many as the sizes."""
     if len(sizes) == 1:
         return adaptive_avg_pool1d(x, sizes[0], name)
     if len(sizes) == 2:
@@ -181,12 +181,12 @@ def upsample(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """The same as `interpolate` (paddle.nn.functional.upsample)."""
+    """Resize images as `interpolate` does (paddle.nn.functional.upsample)."""
     return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format, name)
 
 
 def _known_channels(x: Any, axis: int, function: str) -> int:
-    """The size of the channel axis; ValueError when it is known only in a run."""
+    """Return the size of the channel axis; raise ValueError when it is known only in a run."""
     count = arguments.variable(x, "x", function).shape[axis]
     if count < 0:
         raise ValueError(
@@ -200,7 +200,7 @@ def _known_channels(x: Any, axis: int, function: str) -> int:
 def pixel_shuffle(
     x: Variable, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """[n, c * r * r, h, w] as [n, c, h * r, w * r] (paddle.nn.functional.pixel_shuffle)."""
+    """Rearrange [n, c * r * r, h, w] to [n, c, h * r, w * r] (nn.functional.pixel_shuffle)."""
     r = arguments.integer(upscale_factor, "upscale_factor", "pixel_shuffle")
     arguments.at_least(1, [r], "upscale_factor", "pixel_shuffle")
     last = is_channels_last(data_format, "pixel_shuffle", ("NCHW", "NHWC"))
@@ -218,7 +218,7 @@ def pixel_shuffle(
 def pixel_unshuffle(
     x: Variable, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.functional.pixel_unshuffle)."""
+    """Rearrange [n, c, h * r, w * r] to [n, c * r * r, h, w] (nn.functional.pixel_unshuffle)."""
     r = arguments.integer(downscale_factor, "downscale_factor", "pixel_unshuffle")
     arguments.at_least(1, [r], "downscale_factor", "pixel_unshuffle")
     last = is_channels_last(data_format, "pixel_unshuffle", ("NCHW", "NHWC"))
@@ -233,7 +233,7 @@ def pixel_unshuffle(
 def channel_shuffle(
     x: Variable, groups: int, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
-    """The channels of `groups` groups interleaved (paddle.nn.functional.channel_shuffle)."""
+    """Interleave the channels of `groups` groups (paddle.nn.functional.channel_shuffle)."""
     last = is_channels_last(data_format, "channel_shuffle", ("NCHW", "NHWC"))
     axis = 3 if last else 1
     arguments.at_least(1, [groups], "groups", "channel_shuffle")
@@ -253,9 +253,10 @@ def temporal_shift(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """The first channels from the next frame, the second from the last (functional.temporal_shift).
+    """Shift the first channels from the previous frame, the second from the next frame.
 
-    x has [n * seg_num, c, h, w]; a share `shift_ratio` of the channels moves each way.
+    x has [n * seg_num, c, h, w]; a share `shift_ratio` of the channels moves each way. Paddle page:
+    paddle.nn.functional.temporal_shift.
     """
     last = is_channels_last(data_format, "temporal_shift", ("NCHW", "NHWC"))
     frames = arguments.integer(seg_num, "seg_num", "temporal_shift")
@@ -267,7 +268,7 @@ def temporal_shift(
     videos = reshape(x, [-1, frames, *sizes])
 
     def part(low: int, high: int, start: int) -> Variable:
-        """Channels low to high, moved so that frame `start` comes first; zeros from outside."""
+        """Slice channels low to high, shifted so that frame `start` is first; zeros outside."""
         zeros = [0] * 10
         zeros[2], zeros[3] = max(-start, 0), max(start, 0)
         channel = slice_(videos, [axis], [low], [high])
@@ -285,7 +286,7 @@ def unfold(
     dilations: Any = 1,
     name: str | None = None,
 ) -> Variable:
-    """The windows of images as columns [n, c * kh * kw, windows] (paddle.nn.functional.unfold).
+    """Extract the windows of images as columns [n, c * kh * kw, windows] (functional.unfold).
 
     Four paddings are top, left, bottom and right.
     """
@@ -310,7 +311,7 @@ def fold(
     dilations: Any = 1,
     name: str | None = None,
 ) -> Variable:
-    """Images [n, c, h, w] in which the windows of `unfold` are added up (nn.functional.fold).
+    """Sum the windows of `unfold` into images [n, c, h, w] (paddle.nn.functional.fold).
 
     Four paddings are top, left, bottom and right.
     """
@@ -335,9 +336,9 @@ def grid_sample(
     align_corners: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Images read at points [n, h, w, 2] of the square from -1 to 1 (functional.grid_sample).
+    """Sample images at points [n, h, w, 2] of the square from -1 to 1 (functional.grid_sample).
 
-    Points are (column, row); of volumes, [n, d, h, w, 3], they are (column, row, depth).
+    Points are (column, row); for volumes, [n, d, h, w, 3], they are (column, row, depth).
     """
     inputs = {
         "X": arguments.variable(x, "x", "grid_sample"),
@@ -355,9 +356,9 @@ def grid_sample(
 def affine_grid(
     theta: Variable, out_shape: Any, align_corners: bool = True, name: str | None = None
 ) -> Variable:
-    """The points where transforms [n, 2, 3] take the grid of an image (functional.affine_grid).
+    """Transform the grid of an image by matrices [n, 2, 3] (paddle.nn.functional.affine_grid).
 
-    The sizes of the image, [n, c, h, w], may be a Variable or have Variables.
+    The sizes of the image, [n, c, h, w], may be a Variable or contain Variables.
     """
     inputs = {"Theta": arguments.variable(theta, "theta", "affine_grid")}
     dims = sizes_of(out_shape, "out_shape", "affine_grid", "OutputShape", "OutputShape")

@@ -8,10 +8,10 @@ from graphopt.frontend import arguments
 
 
 def padding_attrs(padding: Any, spatial: int, channels_last: bool, function: str) -> dict[str, Any]:
-    """The attributes `paddings` and `padding_algorithm` for a padding given in any form.
+    """Convert a padding in any form to the attributes `paddings` and `padding_algorithm`.
 
     A padding is SAME, VALID, one number, one or two (before, after) per spatial dimension, or a
-    pair for every dimension. Raises ValueError for anything else.
+    pair for every dimension. Raises ValueError for other forms.
     """
     if isinstance(padding, str):
         name = padding.upper()
@@ -36,7 +36,7 @@ def padding_attrs(padding: Any, spatial: int, channels_last: bool, function: str
 
 
 def _from_pairs(pairs: Any, spatial: int, channels_last: bool, function: str) -> list[int]:
-    """The spatial ones of a pair for every dimension (or just the spatial ones)."""
+    """Select the spatial ones of a pair for every dimension, or of spatial pairs alone."""
     flat = [arguments.integers(pair, "padding", function) for pair in pairs]
     if len(flat) == spatial + 2:
         first = 1 if channels_last else 2
@@ -50,5 +50,5 @@ def _from_pairs(pairs: Any, spatial: int, channels_last: bool, function: str) ->
 
 
 def is_channels_last(data_format: Any, function: str, formats: tuple[str, str]) -> bool:
-    """True for the second of two layouts; ValueError when it is neither."""
+    """True for the second of two layouts; raise ValueError for a layout that is neither."""
     return arguments.choice(data_format, "data_format", function, formats) == formats[1]

@@ -1,4 +1,4 @@
-"""Activation functions as layers; the functions have the formulas."""
+"""Activation functions as layers; the formulas are in the functions' docstrings."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from graphopt.tensor.search import argmax
 class AdaptiveLogSoftmaxWithLoss(Layer):
     """The log-probability of each label and the loss (paddle.nn.AdaptiveLogSoftmaxWithLoss).
 
-    Classes below `cutoffs[0]` have columns of the head; those between two cutoffs are a cluster,
-    whose inner size is `in_features` over a power of `div_value`. Raises ValueError when the
-    cutoffs do not grow from 1 to at most n_classes - 1.
+    Classes below `cutoffs[0]` have columns of the head; the classes between two cutoffs are a
+    cluster, whose inner size is `in_features` over a power of `div_value`. Raises ValueError when
+    the cutoffs do not grow from 1 to at most n_classes - 1.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         )
 
     def log_prob(self, input: Any) -> Variable:
-        """The log-probability of every class for each row, [n, n_classes]."""
+        """Compute the log-probability of every class for each row, [n, n_classes]."""
         head = log_softmax(linear(input, self.head_weight, self.head_bias), -1)
         sizes = [self.cutoffs[0], *[1] * len(self.tail_weights)]
         first, *clusters = split(head, sizes, -1)
@@ -75,5 +75,5 @@ class AdaptiveLogSoftmaxWithLoss(Layer):
         return concat(parts, -1)
 
     def predict(self, input: Any) -> Variable:
-        """The likeliest class of each row, [n]."""
+        """Find the likeliest class of each row, [n]."""
         return argmax(self.log_prob(input), -1)

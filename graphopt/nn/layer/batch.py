@@ -1,4 +1,4 @@
-"""Tensors with as many rows as another one, also where only the run decides how many."""
+"""Tensors with as many rows as another one, even if the number is known only in a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.tensor.math import sum
 def batch_filled(
     batch_ref: Variable, batch_axis: int, value: float, sizes: Sequence[int], dtype: Any
 ) -> Variable:
-    """A tensor [batch, *sizes] of one number, with as many rows as `batch_ref` has on an axis."""
+    """Fill a tensor [batch, *sizes] with a number; `batch_ref` has the rows on `batch_axis`."""
     if batch_ref.shape[batch_axis] >= 0:
         return full([batch_ref.shape[batch_axis], *sizes], value, dtype)
     # the batch is known only when the program runs

@@ -23,7 +23,7 @@ class Identity(Layer):
 class Linear(Layer):
     """x @ weight + bias, weight [in_features, out_features] (paddle.nn.Linear).
 
-    The weight starts from XavierUniform, the bias at 0; `bias_attr=False` leaves it out.
+    The weight starts from XavierUniform, the bias at 0; `bias_attr=False` omits the bias.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Linear(Layer):
 
 
 class Embedding(Layer):
-    """Rows of a table [num_embeddings, embedding_dim] by number (paddle.nn.Embedding).
+    """Rows of a table [num_embeddings, embedding_dim] by index (paddle.nn.Embedding).
 
-    Row `padding_idx` reads as zeros and gets no gradient; `sparse` is that of
+    Row `padding_idx` reads as zeros and gets no gradient; `sparse` is as in
     `nn.functional.embedding`.
     """
 

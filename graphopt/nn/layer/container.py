@@ -1,4 +1,4 @@
-"""Layers that hold others: Sequential, LayerList, LayerDict, ParameterList."""
+"""Layers that hold other layers or parameters: Sequential, LayerList, LayerDict, ParameterList."""
 
 from __future__ import annotations
 
@@ -99,18 +99,18 @@ class LayerList(Layer):
         return iter(self._sub_layers.values())
 
     def append(self, sublayer: Layer) -> LayerList:
-        """Add a layer at the end; returns itself."""
+        """Add a layer at the end; return `self`."""
         self.add_sublayer(str(len(self)), sublayer)
         return self
 
     def insert(self, index: int, sublayer: Layer) -> None:
-        """Add a layer before a position."""
+        """Insert a layer before a position."""
         layers = list(self._sub_layers.values())
         layers.insert(_position(index, len(layers), extra=1), sublayer)
         self._renumber(layers)
 
     def extend(self, sublayers: Iterable[Layer]) -> LayerList:
-        """Add several layers at the end; returns itself."""
+        """Add several layers at the end; return `self`."""
         for layer in sublayers:
             self.append(layer)
         return self
@@ -142,23 +142,23 @@ class LayerDict(Layer):
         return key in self._sub_layers
 
     def keys(self) -> Any:
-        """The names."""
+        """Return the names."""
         return self._sub_layers.keys()
 
     def values(self) -> Any:
-        """The layers."""
+        """Return the layers."""
         return self._sub_layers.values()
 
     def items(self) -> Any:
-        """Names and layers."""
+        """Return the pairs of name and layer."""
         return self._sub_layers.items()
 
     def pop(self, key: str) -> Layer:
-        """Take a layer out and return it."""
+        """Remove a layer and return it."""
         return self._sub_layers.pop(key)
 
     def clear(self) -> None:
-        """Take all layers out."""
+        """Remove all layers."""
         self._sub_layers.clear()
 
     def update(self, sublayers: Any) -> None:
@@ -189,6 +189,6 @@ class ParameterList(Layer):
         return iter(self._parameters.values())
 
     def append(self, parameter: Parameter) -> ParameterList:
-        """Add a parameter at the end; returns itself."""
+        """Add a parameter at the end; return `self`."""
         self.add_parameter(str(len(self)), parameter)
         return self

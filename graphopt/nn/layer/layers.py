@@ -1,4 +1,4 @@
-"""Layer: a piece of a network with parameters, sub-layers and buffers (paddle.nn.Layer)."""
+"""Layer: a part of a network with parameters, sub-layers and buffers (paddle.nn.Layer)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ L = TypeVar("L", bound="Layer")
 
 
 def _snake(name: str) -> str:
-    """`BatchNorm2D` -> `batch_norm2d`, `PReLU` -> `p_re_lu`: the prefix of a layer's names."""
+    """Convert a class name to a prefix: `BatchNorm2D` to `batch_norm2d`, `PReLU` to `p_re_lu`."""
     words = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub(r"([a-z])([A-Z])", r"\1_\2", words).lower()
 
 
 class HookHandle:
-    """Takes a hook off its layer."""
+    """Removes a hook from its layer."""
 
     def __init__(self, hooks: dict[int, Hook], key: int) -> None:
         self._hooks, self._key = hooks, key
@@ -40,9 +40,9 @@ class HookHandle:
 class Layer:
     """Base of the layers (Paddle page: paddle.nn.Layer).
 
-    Attributes that are parameters, layers or buffers are found by `parameters`, `sublayers` and
-    `state_dict`. Calling a layer appends operators to the default main program; its parameters
-    belong to the program that was current when they were made.
+    `parameters`, `sublayers` and `state_dict` find attributes that are parameters, layers or
+    buffers. Calling a layer appends operators to the default main program; its parameters belong to
+    the program that was current when they were created.
     """
 
     training: bool
@@ -106,7 +106,7 @@ class Layer:
         object.__delattr__(self, name)
 
     def full_name(self) -> str:
-        """The name that parameters are named after, e.g. `linear_0`."""
+        """Return the prefix of the parameters' names, e.g. `linear_0`."""
         return self._full_name
 
     def create_parameter(
@@ -117,7 +117,7 @@ class Layer:
         is_bias: bool = False,
         default_initializer: Any = None,
     ) -> Parameter | None:
-        """A parameter named after this layer; None when `attr` is False.
+        """Create a parameter named after this layer; None when `attr` is False.
 
         Without an initializer, biases start at 0 and weights from XavierUniform.
         """
@@ -158,7 +158,7 @@ class Layer:
     # -- contents ------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Layer]]:
-        """The direct sub-layers by name, each once."""
+        """Yield the direct sub-layers by name, each once."""
         seen: set[int] = set()
         for name, layer in self._sub_layers.items():
             if layer is not None and id(layer) not in seen:
@@ -166,13 +166,13 @@ class Layer:
                 yield name, layer
 
     def children(self) -> Iterator[Layer]:
-        """The direct sub-layers."""
+        """Yield the direct sub-layers."""
         return (layer for _, layer in self.named_children())
 
     def named_sublayers(
         self, prefix: str = "", include_self: bool = False, layers_set: set[int] | None = None
     ) -> Iterator[tuple[str, Layer]]:
-        """All layers inside, depth first, by dotted name, each once."""
+        """Yield all sub-layers, depth first, by dotted name, each once."""
         seen = set() if layers_set is None else layers_set
         if include_self and id(self) not in seen:
             seen.add(id(self))
@@ -182,7 +182,7 @@ class Layer:
             yield from layer.named_sublayers(inner, True, seen)
 
     def sublayers(self, include_self: bool = False) -> list[Layer]:
-        """All layers inside."""
+        """List all sub-layers."""
         return [layer for _, layer in self.named_sublayers(include_self=include_self)]
 
     def _named_members(self, kind: str, prefix: str, deep: bool) -> Iterator[tuple[str, Any]]:
@@ -197,37 +197,37 @@ class Layer:
     def named_parameters(
         self, prefix: str = "", include_sublayers: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters by dotted name, each once."""
+        """Yield the parameters by dotted name, each once."""
         return self._named_members("_parameters", prefix, include_sublayers)
 
     def parameters(self, include_sublayers: bool = True) -> list[Parameter]:
-        """The parameters, each once."""
+        """List the parameters, each once."""
         return [p for _, p in self.named_parameters("", include_sublayers)]
 
     def named_buffers(
         self, prefix: str = "", include_sublayers: bool = True
     ) -> Iterator[tuple[str, Variable]]:
-        """The buffers by dotted name, each once."""
+        """Yield the buffers by dotted name, each once."""
         return self._named_members("_buffers", prefix, include_sublayers)
 
     def buffers(self, include_sublayers: bool = True) -> list[Variable]:
-        """The buffers, each once."""
+        """List the buffers, each once."""
         return [b for _, b in self.named_buffers("", include_sublayers)]
 
     def apply(self, fn: Callable[[Layer], Any]) -> Layer:
-        """Call `fn` with every layer inside and then with this one; returns itself."""
+        """Call `fn` with every sub-layer and then with this layer; return `self`."""
         for layer in self.children():
             layer.apply(fn)
         fn(self)
         return self
 
     def train(self) -> None:
-        """Use the training form of dropout and batch normalisation in later calls."""
+        """Use the training form of dropout and batch normalization in later calls."""
         for layer in self.sublayers(include_self=True):
             layer.training = True
 
     def eval(self) -> None:
-        """Use the inference form of dropout and batch normalisation in later calls."""
+        """Use the inference form of dropout and batch normalization in later calls."""
         for layer in self.sublayers(include_self=True):
             layer.training = False
 
@@ -240,7 +240,7 @@ class Layer:
         structured_name_prefix: str = "",
         use_hook: bool = True,
     ) -> dict[str, Variable]:
-        """Parameters and persistable buffers by dotted name; shared ones under each name."""
+        """Collect parameters and persistable buffers by dotted name, each under all its names."""
         found = {} if destination is None else destination
         for name, value in self._parameters.items():
             if value is not None:
@@ -259,7 +259,7 @@ class Layer:
     ) -> tuple[list[str], list[str]]:
         """Write values into the global scope, by dotted name or by variable name.
 
-        Returns the names that the state lacks, and those that the layer does not have. Raises
+        Returns the names that the state lacks, and the names that the layer lacks. Raises
         ValueError when a value has another shape.
         """
         missing: list[str] = []
@@ -283,7 +283,7 @@ class Layer:
         return _register(self._forward_pre_hooks, hook)
 
     def register_forward_post_hook(self, hook: Hook) -> HookHandle:
-        """Call `hook(layer, inputs, output)` afterwards; its result replaces the output."""
+        """Call `hook(layer, inputs, output)` after each forward; its result replaces the output."""
         return _register(self._forward_post_hooks, hook)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -306,11 +306,11 @@ class Layer:
         return outputs
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Append this layer's operators; every layer defines its own."""
+        """Append this layer's operators; every subclass defines it."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
     def extra_repr(self) -> str:
-        """The text in the parentheses of the layer's representation."""
+        """Return the text in the parentheses of the layer's representation."""
         return ""
 
     def __repr__(self) -> str:
@@ -339,9 +339,9 @@ def with_defaults(**values: Any) -> Callable[[type[L]], type[L]]:
 
 
 def _is_written(buffer: Any, value: Any) -> bool:
-    """True where a new value of a buffer is written to it, so that the next run finds it.
+    """True if a new value of a buffer is written to it, so that the next run reads it.
 
-    That is in a program, as in Paddle; a trace looks at its end what became of the buffers.
+    That is so in a program, as in Paddle; a trace handles buffers at its end.
     """
     return (
         isinstance(buffer, Variable)

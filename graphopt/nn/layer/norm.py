@@ -1,4 +1,4 @@
-"""Normalisation layers."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.nn.layer.layers import Layer, with_defaults
 
 
 class _BatchNorm(Layer):
-    """The parameters of a batch normalisation: weight, bias, running mean and variance."""
+    """The parameters of a batch normalization: weight, bias, running mean and variance."""
 
     def make_parameters(
         self,
@@ -25,7 +25,7 @@ class _BatchNorm(Layer):
         variance_name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        """Create them in Paddle's order, which their names follow."""
+        """Create the parameters in Paddle's order, which their names depend on."""
         size = [arguments.integer(channels, "num_features", type(self).__name__)]
         self.weight: Any = self.create_parameter(
             size, weight_attr, dtype, default_initializer=Constant(1.0)
@@ -40,10 +40,10 @@ class _BatchNorm(Layer):
 
 
 class BatchNorm(_BatchNorm):
-    """Batch normalisation with an activation, in the older form (paddle.nn.BatchNorm).
+    """Batch normalization with an activation, in the older form (paddle.nn.BatchNorm).
 
-    `is_test` alone makes it use the running statistics, and `eval()`. `in_place` and
-    `do_model_average_for_mean_and_var` have no effect.
+    It uses the running statistics with `is_test`, `use_global_stats`, or after `eval()`. `in_place`
+    and `do_model_average_for_mean_and_var` have no effect.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class BatchNorm(_BatchNorm):
 
 
 class _BatchNormBase(_BatchNorm):
-    """Batch normalisation over inputs of certain ranks."""
+    """Batch normalization over inputs of certain ranks."""
 
     ranks: tuple[int, ...]
     formats: tuple[str, ...]
@@ -157,7 +157,7 @@ class _BatchNormBase(_BatchNorm):
 
 @with_defaults(data_format="NCL")
 class BatchNorm1D(_BatchNormBase):
-    """Batch normalisation of [n, c] or [n, c, l] (paddle.nn.BatchNorm1D)."""
+    """Batch normalization of [n, c] or [n, c, l] (paddle.nn.BatchNorm1D)."""
 
     ranks = (2, 3)
     formats = ("NCL", "NC", "NLC")
@@ -165,7 +165,7 @@ class BatchNorm1D(_BatchNormBase):
 
 @with_defaults(data_format="NCHW")
 class BatchNorm2D(_BatchNormBase):
-    """Batch normalisation of images [n, c, h, w] (paddle.nn.BatchNorm2D)."""
+    """Batch normalization of images [n, c, h, w] (paddle.nn.BatchNorm2D)."""
 
     ranks = (4,)
     formats = ("NCHW", "NHWC")
@@ -173,14 +173,14 @@ class BatchNorm2D(_BatchNormBase):
 
 @with_defaults(data_format="NCDHW")
 class BatchNorm3D(_BatchNormBase):
-    """Batch normalisation of volumes [n, c, d, h, w] (paddle.nn.BatchNorm3D)."""
+    """Batch normalization of volumes [n, c, d, h, w] (paddle.nn.BatchNorm3D)."""
 
     ranks = (5,)
     formats = ("NCDHW", "NDHWC")
 
 
 class LayerNorm(Layer):
-    """Normalise over the last axes, whose sizes are normalized_shape (paddle.nn.LayerNorm).
+    """Normalization over the last axes, of sizes `normalized_shape` (paddle.nn.LayerNorm).
 
     The weight starts at 1, the bias at 0; both are 1-D.
     """
@@ -210,9 +210,9 @@ class LayerNorm(Layer):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all replicas together (paddle.nn.SyncBatchNorm).
+    """Batch normalization over the batches of all replicas together (paddle.nn.SyncBatchNorm).
 
-    On one replica it is batch normalisation.
+    On one replica it is batch normalization.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
-        """The layer with each BatchNorm1D, 2D and 3D inside as one of these, parameters kept."""
+        """Convert each BatchNorm1D, 2D and 3D in a layer to SyncBatchNorm; keep the parameters."""
         made = layer
         if isinstance(layer, _BatchNormBase):
             made = cls.__new__(cls)

@@ -1,8 +1,8 @@
-"""Layers that call one function with arguments that they keep.
+"""Layers that call one function with stored arguments.
 
-A row names the function, the layer and what it computes. The arguments of the layer are those of
-the function after its inputs, with their defaults, unless the row lists others. The stub beside
-this file, which `docs/generate.py` writes, has the signatures for editors and type checkers.
+A row names the function, the layer and its result. The layer has the arguments of the function
+after its inputs, with their defaults, unless the row lists others. The stub beside this file, which
+`docs/generate.py` writes, has the signatures for editors and type checkers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class FunctionLayer(Layer):
-    """A layer that calls a function with arguments that it keeps; see `layer_of`.
+    """A layer that calls a function with stored arguments; see `layer_of`.
 
     The arguments are attributes, which scripts read and set.
     """
@@ -70,20 +70,20 @@ class _Public(FunctionLayer):
 
 
 class _PoolLayer(FunctionLayer):
-    """A pool, which shows its arguments."""
+    """A pooling layer, whose representation shows its arguments."""
 
     shown = None
 
 
 class _Window(_PoolLayer):
-    """A pool over windows; some of its attributes have other names."""
+    """A pooling layer over windows; some of its attributes have other names."""
 
     def _attribute(self, name: str) -> str:
         return {"kernel_size": "ksize", "divisor_override": "divisor"}.get(name, name)
 
 
 class _Loss(_Public):
-    """A loss, which checks its reduction."""
+    """A loss layer, which checks its reduction."""
 
     reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
 
@@ -106,7 +106,7 @@ class _Cosine(_Loss):
 
 
 class _Pad(FunctionLayer):
-    """Elements around the spatial dimensions; one number counts for every side."""
+    """A padding layer for the spatial dimensions; one number counts for every side."""
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         amounts = arguments.integers(given["pad"], "padding", type(self).__name__)
@@ -140,13 +140,13 @@ def layer_of(
     more: str = "",
     **values: Any,
 ) -> type[FunctionLayer]:
-    """Make the layer of a function.
+    """Create the layer class of a function.
 
-    `kept` lists the arguments that the layer has, where it lacks some, has them in another order,
-    or calls one otherwise (`own=theirs`). `values` are other defaults of these, and what the
-    function gets for arguments that the layer lacks. `input` is the name of the first input where
-    the function has another, and `call` what a call may give with its inputs. What the function
-    calls `training` is the mode of the layer. `shown` lists the arguments in its text.
+    `kept` lists the arguments that the layer has, if it lacks some, orders them differently, or
+    renames one (`own=theirs`). `values` are other defaults of these, and the function's arguments
+    that the layer lacks. `input` renames the first input, and `call` lists arguments that a call
+    may pass with its inputs. The function's `training` is the mode of the layer. `shown` lists the
+    arguments in the layer's representation.
     """
     parameters = dict(signature(function).parameters)
     trains = parameters.pop("training", None) is not None
@@ -173,7 +173,7 @@ def layer_of(
 def _init(
     name: str, given: Sequence[Parameter], theirs: Mapping[str, str], fixed: Mapping[str, Any]
 ) -> Callable[..., None]:
-    """Make the `__init__` of a layer; `theirs` are the function's names of its arguments."""
+    """Create the `__init__` of a layer; `theirs` are the function's names of its arguments."""
     accepted = Signature([_SELF, *given], return_annotation="None")
 
     def __init__(self: FunctionLayer, *args: Any, **kwargs: Any) -> None:
@@ -195,7 +195,7 @@ def _forward(
     renamed: Mapping[str, str],
     trains: bool,
 ) -> Callable[..., Any]:
-    """Make the `forward` of a layer; `renamed` are the function's names of inputs."""
+    """Create the `forward` of a layer; `renamed` are the function's names of inputs."""
 
     def forward(self: FunctionLayer, *inputs: Any, **kwargs: Any) -> Any:
         named = {renamed.get(own, own): value for own, value in kwargs.items()}
@@ -207,7 +207,7 @@ def _forward(
 
 
 def _method(function: T, layer: str, own: Signature) -> T:
-    """The function with a signature that `help` shows."""
+    """Give a function the signature that `help` shows."""
     method: Any = function
     method.__qualname__ = f"{layer}.{method.__name__}"
     method.__signature__ = own
@@ -341,7 +341,7 @@ _RESIZED = "size scale_factor mode align_corners align_mode data_format name"
 def _pad(
     rank: int, name: str, text: str, kept: str = "padding=pad data_format name", **values: Any
 ) -> type[FunctionLayer]:
-    """Make a layer that puts elements around what has so many spatial dimensions."""
+    """Create a padding layer for `rank` spatial dimensions."""
     around, data_format = _AROUND[rank]
     values = {"mode": "constant", "value": 0.0, **values, "data_format": data_format}
     return layer_of(vision.pad, name, f"{text} around {around}", kept, _Pad, **values)
@@ -350,7 +350,7 @@ def _pad(
 def _make_resize_layer(
     name: str, text: str, kept: str = "size scale_factor data_format name", **values: Any
 ) -> type[FunctionLayer]:
-    """Make a layer that resizes images."""
+    """Create a layer that resizes images."""
     values = {"mode": "nearest", "align_corners": False, "align_mode": 0, **values}
     return _public(vision.interpolate, name, text, kept, shown=_RESIZED, **values)
 

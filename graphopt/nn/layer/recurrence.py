@@ -1,4 +1,4 @@
-"""Running a cell over sequences: by one operator for the built-in cells, else step by step."""
+"""Running a cell over sequences: by one operator for built-in cells, else step by step."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BUILT_IN = (SimpleRNNCell, LSTMCell, GRUCell)
 
 
 def swap_time(x: Variable) -> Variable:
-    """Batch-major as time-major, or back."""
+    """Swap batch-major and time-major order."""
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
 def all_weights(cells: Sequence[GatedCell]) -> list[Variable]:
-    """The weights of cells in the order of the rnn operator: weights, biases, projections."""
+    """List the weights of cells in the rnn operator's order: weights, biases, projections."""
     weights = [w for cell in cells for w in (cell.weight_ih, cell.weight_hh)]
     biases = [b for cell in cells for b in (cell.bias_ih, cell.bias_hh)]
     return [*weights, *biases, *(cell.weight_ho for cell in cells if cell.proj_size)]
@@ -44,7 +44,7 @@ def emit_rnn(
     dropout_state: Variable | None = None,
     **attrs: Any,
 ) -> tuple[Variable, list[Variable]]:
-    """The rnn operator on time-major inputs and stacked states; its outputs and final states."""
+    """Emit the rnn operator on time-major inputs and stacked states; return outputs and states."""
     out, *finals = (helper.temporary() for _ in range(len(states) + 1))
     reserve = helper.temporary(stop_gradient=True)
     cell = cells[0]
@@ -79,11 +79,11 @@ def run_cell(
     is_reverse: bool = False,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """The outputs of a cell at all steps, and its final states.
+    """Run a cell over all steps; return its outputs and final states.
 
     Inputs are [batch, time, ...] (or, with `time_major`, [time, batch, ...]), and so are outputs.
-    Past a sequence's length [batch] its states do not change. A user's own cell needs a known
-    number of steps; UnsupportedError otherwise.
+    Past a sequence's length [batch] its states do not change. Raises UnsupportedError for a user's
+    own cell if the number of steps is unknown.
     """
     if sequence_length is not None:
         arguments.variable(sequence_length, "sequence_length", "RNN")
@@ -99,7 +99,7 @@ def run_cell(
 
 
 def is_plain(cell: Any, inputs: Any) -> bool:
-    """True for a built-in cell, without hooks or a forward of its own, on ordinary sequences."""
+    """True for a built-in cell with its own forward and without hooks, on ordinary sequences."""
     if type(cell) not in BUILT_IN:
         return False
     changed = "forward" in vars(cell) or cell._forward_pre_hooks or cell._forward_post_hooks
@@ -113,9 +113,9 @@ def _by_operator(
     sequence_length: Variable | None,
     is_reverse: bool,
 ) -> tuple[Variable, Any]:
-    """Time-major inputs through one operator.
+    """Run time-major inputs through one operator.
 
-    Paddle's own one cannot compute the outputs of padded steps, nor project.
+    Paddle's own operator supports neither outputs of padded steps nor a projection.
     """
     own = sequence_length is not None or cell.proj_size
     attrs: dict[str, Any] = {}
@@ -141,7 +141,7 @@ def _unroll_cell(
     is_reverse: bool,
     kwargs: Any,
 ) -> tuple[Any, Any]:
-    """One call of the cell for each step."""
+    """Call the cell once per step."""
     steps = arguments.variable(first(inputs), "inputs", "RNN").shape[time_axis]
     if steps <= 0:
         raise UnsupportedError(
@@ -165,7 +165,7 @@ def _unroll_cell(
 
 
 def _choose(live: Variable, new: Variable, old: Variable) -> Variable:
-    """The new state of the sequences [batch] that go on, the old one of the others."""
+    """Select the new state of the sequences [batch] that continue, the old state of the others."""
     for _ in new.shape[1:]:
         live = unsqueeze(live, -1)
     return where(live, new, old)
@@ -180,7 +180,7 @@ def run_cells(
     time_major: bool = False,
     **kwargs: Any,
 ) -> tuple[Any, Any]:
-    """Forwards and backwards: the outputs side by side in the last axis, and both final states."""
+    """Run cells in both directions; join the outputs in the last axis, return both states."""
     forward, backward = (None, None) if initial_states is None else initial_states
     out_fw, end_fw = run_cell(cell_fw, inputs, forward, sequence_length, time_major, **kwargs)
     out_bw, end_bw = run_cell(

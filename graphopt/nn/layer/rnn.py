@@ -1,4 +1,4 @@
-"""Recurrent networks over sequences: cells run forwards or both ways, and stacks of them."""
+"""Recurrent networks over sequences: cells run in one or both directions, and stacks of them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from graphopt.tensor.rearrange import unbind
 class RNN(Layer):
     """A cell over sequences, from the end with `is_reverse` (paddle.nn.RNN).
 
-    Takes inputs [batch, time, ...] ([time, batch, ...] with `time_major`), initial states (the
-    cell's own unless given) and lengths [batch], past which states do not change; returns the
-    outputs of all steps and the final states. A user's own cell is called once for each step, so
-    their number must be known; UnsupportedError otherwise.
+    Takes inputs [batch, time, ...] ([time, batch, ...] with `time_major`), initial states (by
+    default the cell's own) and lengths [batch], past which states do not change; returns the
+    outputs of all steps and the final states. A user's own cell is called once per step, so an
+    unknown number of steps raises UnsupportedError.
     """
 
     def __init__(self, cell: Any, is_reverse: bool = False, time_major: bool = False) -> None:
@@ -56,7 +56,7 @@ class RNN(Layer):
 class BiRNN(Layer):
     """Two cells over sequences, one from each end (paddle.nn.BiRNN).
 
-    As RNN; the outputs of both are side by side in the last axis, and states are pairs.
+    As RNN; the outputs of both are joined in the last axis, and states are pairs.
     """
 
     def __init__(self, cell_fw: Any, cell_bw: Any, time_major: bool = False) -> None:
@@ -92,7 +92,7 @@ class BiRNN(Layer):
 
 
 class RNNBase(LayerList):
-    """Layers of cells over sequences, forwards or both ways; see LSTM, GRU and SimpleRNN."""
+    """Layers of cells over sequences, in one or both directions; see LSTM, GRU and SimpleRNN."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class RNNBase(LayerList):
         return SimpleRNNCell(width, self.hidden_size, self.mode[len("RNN_") :].lower(), *attrs)
 
     def _parameter_names(self, attrs: tuple[Any, ...]) -> list[str]:
-        """The short names; as in Paddle, they leave out the biases whose attribute is False."""
+        """List the short names; as in Paddle, without biases whose attribute is False."""
         kinds = ["weight_ih", "weight_hh"]
         kinds += [] if attrs[2] is False else ["bias_ih"]
         kinds += [] if attrs[3] is False else ["bias_hh"]
@@ -162,17 +162,17 @@ class RNNBase(LayerList):
         ]
 
     def flatten_parameters(self) -> None:
-        """Does nothing: the weights need not be next to each other in memory."""
+        """Do nothing: the weights need not be contiguous in memory."""
 
     def _cells(self) -> list[Any]:
-        """The cells by layer, forward before backward."""
+        """List the cells by layer, forward before backward."""
         rnns: list[Any] = list(self)
         if self.num_directions == 1:
             return [rnn.cell for rnn in rnns]
         return [cell for rnn in rnns for cell in (rnn.cell_fw, rnn.cell_bw)]
 
     def _zeros(self, inputs: Variable) -> list[Variable]:
-        """States to begin with, when none are given."""
+        """Create the initial states if none are given."""
         axis = 1 if self.time_major else 0
         sizes = [self.proj_size or self.hidden_size, self.hidden_size][: self.state_components]
         count = self.num_layers * self.num_directions
@@ -229,7 +229,7 @@ class RNNBase(LayerList):
     def _by_layer(
         self, x: Variable, states: Sequence[Variable], sequence_length: Variable | None
     ) -> tuple[Variable, Any]:
-        """Each layer on its own, where one operator cannot say it."""
+        """Run each layer separately, where one operator cannot express all of them."""
         by_cell: list[Any] = list(zip(*(unbind(state) for state in states), strict=True))
         by_cell = [parts if len(parts) > 1 else parts[0] for parts in by_cell]
         final: list[Variable] = []
@@ -257,7 +257,7 @@ class SimpleRNN(RNNBase):
     Takes inputs [batch, time, input_size] ([time, batch, ...] with `time_major`), initial states
     [layers * directions, batch, hidden_size] and lengths [batch]; returns the outputs [batch, time,
     directions * hidden_size], 0 past the lengths, and the final states. In training a share
-    `dropout` of what goes from layer to layer is dropped.
+    `dropout` of the values between layers is dropped.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class LSTM(RNNBase):
     """Layers of LSTM cells (paddle.nn.LSTM); as SimpleRNN, with states (h, c).
 
     With `proj_size`, h and the outputs have that size instead of `hidden_size`, and outputs past
-    the lengths are those of the cell.
+    the lengths are the cell's.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ def is_shape(value: Any) -> bool:
 
 
 class RNNCellBase(Layer):
-    """Base of the cells; makes the initial states (paddle.nn.RNNCellBase).
+    """Base of the cells; creates the initial states (paddle.nn.RNNCellBase).
 
     A cell takes the inputs of one step and the states, and returns its outputs and new states. It
     defines `state_shape`, without the batch, and may define `state_dtype`.
@@ -39,10 +39,10 @@ class RNNCellBase(Layer):
         init_value: float = 0.0,
         batch_dim_idx: int = 0,
     ) -> Any:
-        """Tensors of `init_value`, shaped and nested as `shape` (or the cell's state_shape) says.
+        """Create states of `init_value`, shaped and nested as `shape` or the cell's `state_shape`.
 
         They have as many rows as `batch_ref` on its axis `batch_dim_idx`, and the default dtype
-        unless the cell or `dtype` says another.
+        unless `dtype` or the cell's `state_dtype` is set.
         """
         reference = arguments.variable(first(batch_ref), "batch_ref", "get_initial_states")
         axis = arguments.integer(batch_dim_idx, "batch_dim_idx", "get_initial_states")
@@ -127,7 +127,7 @@ class GatedCell(RNNCellBase):
         return made
 
     def _project(self, inputs: Variable, hidden: Variable) -> tuple[Variable, Variable]:
-        """Inputs and hidden state, each times its weights plus its bias."""
+        """Multiply inputs and hidden state by their weights, and add their biases."""
         arguments.variable(inputs, "inputs", type(self).__name__)
         return (
             add(matmul(inputs, self.weight_ih, transpose_y=True), self.bias_ih),

@@ -1,4 +1,4 @@
-"""Normalisation of each sample by itself as layers: groups, instances, neighbours."""
+"""Layers that normalize each sample by itself: by groups, instances, or adjacent channels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from graphopt.nn.layer.layers import Layer
 
 
 class GroupNorm(Layer):
-    """Normalise over groups of channels and space (paddle.nn.GroupNorm).
+    """Normalization over groups of channels and space (paddle.nn.GroupNorm).
 
-    The scale starts at 1 and the bias at 0; `False` leaves one out.
+    The scale starts at 1 and the bias at 0; `False` omits one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GroupNorm(Layer):
 
 
 class _InstanceNorm(Layer):
-    """Normalise each channel of each sample over space; the scale starts at 1, the bias at 0."""
+    """Normalization of each channel of each sample over space; scale 1 and bias 0 at the start."""
 
     rank: int
 
@@ -83,25 +83,25 @@ class _InstanceNorm(Layer):
 
 
 class InstanceNorm1D(_InstanceNorm):
-    """Instance normalisation of [n, c] or [n, c, l] (paddle.nn.InstanceNorm1D)."""
+    """Instance normalization of [n, c] or [n, c, l] (paddle.nn.InstanceNorm1D)."""
 
     rank = 3
 
 
 class InstanceNorm2D(_InstanceNorm):
-    """Instance normalisation of images [n, c, h, w] (paddle.nn.InstanceNorm2D)."""
+    """Instance normalization of images [n, c, h, w] (paddle.nn.InstanceNorm2D)."""
 
     rank = 4
 
 
 class InstanceNorm3D(_InstanceNorm):
-    """Instance normalisation of volumes [n, c, d, h, w] (paddle.nn.InstanceNorm3D)."""
+    """Instance normalization of volumes [n, c, d, h, w] (paddle.nn.InstanceNorm3D)."""
 
     rank = 5
 
 
 class LocalResponseNorm(Layer):
-    """x over a power of the squares of its neighbouring channels (paddle.nn.LocalResponseNorm)."""
+    """x over a power of the squares of adjacent channels (paddle.nn.LocalResponseNorm)."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ class HSigmoidLoss(Layer):
     """The cost of finding labels in a tree of classes (paddle.nn.HSigmoidLoss).
 
     The default tree has `num_classes` - 1 inner nodes; with `is_custom`, where `num_classes` is the
-    number of inner nodes, each call gives the ways (see nn.functional.hsigmoid_loss).
+    number of inner nodes, each call passes the paths (see nn.functional.hsigmoid_loss).
     """
 
     def __init__(

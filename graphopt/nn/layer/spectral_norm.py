@@ -1,4 +1,4 @@
-"""Spectral normalisation as a layer."""
+"""Spectral normalization as a layer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from graphopt.nn.layer.layers import Layer
 class SpectralNorm(Layer):
     """A weight over its largest singular value as a matrix [dim, the rest].
 
-    `power_iters` steps from the vectors `weight_u` and `weight_v`, which stay, find it. Paddle
-    page: paddle.nn.SpectralNorm.
+    `power_iters` steps of the power iteration find the value, from the vectors `weight_u` and
+    `weight_v`, which stay unchanged. Paddle page: paddle.nn.SpectralNorm.
     """
 
     def __init__(
@@ -54,6 +54,6 @@ class SpectralNorm(Layer):
 def normalise_spectrum(
     helper: LayerHelper, weight: Any, u: Any, v: Any, attrs: dict[str, Any]
 ) -> Any:
-    """The operator for these attributes."""
+    """Emit the spectral_norm operator for these attributes."""
     inputs = {"Weight": arguments.variable(weight, "weight", "spectral_norm"), "U": u, "V": v}
     return helper.emit("spectral_norm", inputs, attrs)

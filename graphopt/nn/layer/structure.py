@@ -13,9 +13,10 @@ def _is_leaf(value: Any) -> bool:
 def map_structure(
     function: Callable[..., Any], *nested: Any, is_leaf: Callable[[Any], bool] = _is_leaf
 ) -> Any:
-    """`function` of the leaves at equal places of structures of one form, in that form.
+    """Apply `function` to the leaves at equal places of structures of one form.
 
-    The first decides by `is_leaf` what a leaf is. Raises ValueError when the forms differ.
+    The result has that form. `is_leaf` decides on the first structure. Raises ValueError when the
+    forms differ.
     """
     one = nested[0]
     if is_leaf(one) or _is_leaf(one):
@@ -34,7 +35,7 @@ def map_structure(
 
 
 def leaves(nested: Any) -> Iterator[Any]:
-    """The leaves in order."""
+    """Yield the leaves in order."""
     if isinstance(nested, dict):
         for item in nested.values():
             yield from leaves(item)
@@ -46,5 +47,5 @@ def leaves(nested: Any) -> Iterator[Any]:
 
 
 def first(nested: Any) -> Any:
-    """The first leaf, None when there is none."""
+    """Return the first leaf; None when there is none."""
     return next(leaves(nested), None)

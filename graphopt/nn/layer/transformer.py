@@ -24,7 +24,7 @@ from graphopt.tensor.math import add, scale
 
 
 def find_activation(name: str, function: str) -> Callable[[Variable], Variable]:
-    """The function of paddle.nn.functional of this name; ValueError when there is none."""
+    """Look up a function of paddle.nn.functional by name; raise ValueError if there is none."""
     if not isinstance(name, str) or not callable(getattr(functional, name, None)):
         raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
     return getattr(functional, name)
@@ -45,7 +45,7 @@ class StaticCache(NamedTuple):
 
 
 def additive_mask(mask: Variable | None, dtype: Any) -> Variable | None:
-    """A mask to add to the scores: a bool or integer one is 0 where true and -1e9 elsewhere."""
+    """Convert a bool or integer mask to an additive one: 0 where true, -1e9 elsewhere."""
     if mask is None or mask.dtype.is_floating:
         return mask
     return scale(cast(mask, dtype), 1e9, -1e9)
@@ -54,9 +54,9 @@ def additive_mask(mask: Variable | None, dtype: Any) -> Variable | None:
 class MultiHeadAttention(Layer):
     """Scaled dot-product attention in `num_heads` parts (paddle.nn.MultiHeadAttention).
 
-    Queries are [n, l, embed_dim], keys and values [n, m, kdim or vdim]; the result is
-    [n, l, embed_dim], and with `need_weights` the attention [n, heads, l, m] follows. Scores get
-    `attn_mask` added (bool masks keep the true elements). A `cache` is returned, extended.
+    Queries are [n, l, embed_dim], keys and values [n, m, kdim or vdim]; the result is [n, l,
+    embed_dim], followed with `need_weights` by the attention [n, heads, l, m]. `attn_mask` is added
+    to the scores (bool masks keep the true elements). A `cache` is extended and returned.
     """
 
     Cache = Cache
@@ -88,15 +88,15 @@ class MultiHeadAttention(Layer):
         self.out_proj = Linear(embed_dim, embed_dim, weight_attr, bias_attr)
 
     def _heads(self, x: Variable) -> Variable:
-        """[n, l, embed_dim] as [n, heads, l, head_dim]."""
+        """Reshape [n, l, embed_dim] to [n, heads, l, head_dim]."""
         return transpose(reshape(x, [0, 0, self.num_heads, self.head_dim]), [0, 2, 1, 3])
 
     def compute_kv(self, key: Variable, value: Variable) -> tuple[Variable, Variable]:
-        """The projected keys and values, in heads."""
+        """Project keys and values, and split them into heads."""
         return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
 
     def gen_cache(self, key: Variable, value: Variable | None = None, type: Any = Cache) -> Any:
-        """A StaticCache of a memory, or a Cache of given keys and values in heads.
+        """Create a StaticCache of a memory, or a Cache of keys and values in heads.
 
         Without `value` the Cache is empty, for as many sequences as `key` has.
         """
@@ -136,7 +136,7 @@ class MultiHeadAttention(Layer):
 
 
 def spread_attribute(attr: Any, count: int) -> list[Any]:
-    """One attribute for each part of a layer; one for all is numbered if it has a name."""
+    """Return one attribute per part of a layer; number the names of a shared attribute."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
             raise ValueError(f"expected {count} attributes, found {len(attr)}")
@@ -209,14 +209,14 @@ class TransformerEncoderLayer(Layer):
         return src if cache is None else (src, cache)
 
     def gen_cache(self, src: Variable) -> Cache:
-        """An empty cache for as many sequences as `src` has."""
+        """Create an empty cache for as many sequences as `src` has."""
         return self.self_attn.gen_cache(src)
 
 
 class TransformerEncoder(Layer):
     """`num_layers` layers like `encoder_layer`, and a norm at the end (nn.TransformerEncoder).
 
-    The first layer is the one given; the others are made with its arguments.
+    The first layer is `encoder_layer` itself; the others are created with its arguments.
     """
 
     def __init__(self, encoder_layer: Any, num_layers: int, norm: Layer | None = None) -> None:
@@ -239,7 +239,7 @@ class TransformerEncoder(Layer):
         return src if cache is None else (src, new_caches)
 
     def gen_cache(self, src: Variable) -> list[Any]:
-        """An empty cache for each layer."""
+        """Create an empty cache for each layer."""
         return [layer.gen_cache(src) for layer in self.layers]
 
 

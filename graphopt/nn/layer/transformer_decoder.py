@@ -32,7 +32,8 @@ class TransformerDecoderLayer(Layer):
 
     Targets are [n, l, d_model], the memory [n, m, d_model]. `normalize_before` puts the layer norms
     first in each part instead of last. `weight_attr` and `bias_attr` may be triples: attention,
-    attention to the memory, feed-forward. With a cache (see gen_cache) the extended one follows.
+    attention to the memory, feed-forward. With a cache (see gen_cache) the result is followed by
+    the extended cache.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class TransformerDecoderLayer(Layer):
         return tgt if cache is None else (tgt, tuple(caches))
 
     def gen_cache(self, memory: Variable) -> tuple[Cache, StaticCache]:
-        """An empty cache of self-attention, and the projected keys and values of the memory."""
+        """Create an empty self-attention cache, and the projected keys and values of the memory."""
         static = self.cross_attn.gen_cache(memory, memory, StaticCache)
         return self.self_attn.gen_cache(memory), static
 
@@ -117,7 +118,7 @@ class TransformerDecoderLayer(Layer):
 class TransformerDecoder(Layer):
     """`num_layers` layers like `decoder_layer`, and a norm at the end (nn.TransformerDecoder).
 
-    The first layer is the one given; the others are made with its arguments.
+    The first layer is `decoder_layer` itself; the others are created with its arguments.
     """
 
     def __init__(self, decoder_layer: Any, num_layers: int, norm: Layer | None = None) -> None:
@@ -147,13 +148,13 @@ class TransformerDecoder(Layer):
         return tgt if cache is None else (tgt, new_caches)
 
     def gen_cache(self, memory: Variable, do_zip: bool = False) -> list[Any]:
-        """The caches of each layer; with `do_zip` those of one kind together."""
+        """Create the caches of each layer; with `do_zip` grouped by kind."""
         caches = [layer.gen_cache(memory) for layer in self.layers]
         return list(zip(*caches, strict=True)) if do_zip else caches
 
 
 def _attrs(attr: Any, name: str) -> tuple[Any, Any]:
-    """The attributes of encoder layers (two) and decoder layers (three)."""
+    """Split attributes for encoder layers (two) and decoder layers (three)."""
     if not isinstance(attr, (list, tuple)):
         return attr, attr
     if len(attr) not in (1, 2, 3):
@@ -213,7 +214,7 @@ class Transformer(Layer):
         return self.decoder(tgt, memory, tgt_mask, memory_mask)
 
     def generate_square_subsequent_mask(self, length: int) -> Variable:
-        """[length, length] with 0 on and below the diagonal and -inf above it."""
+        """Create a mask [length, length], 0 on and below the diagonal, -inf above it."""
         length = arguments.integer(length, "length", "generate_square_subsequent_mask")
         above = np.triu(np.full((length, length), -np.inf), 1)
         return assign(above.astype(get_default_dtype().numpy))

@@ -1,4 +1,4 @@
-"""Reparametrised weights, and parameters as one vector (paddle.nn.utils)."""
+"""Reparametrized weights, and parameters as one vector (paddle.nn.utils)."""
 
 from collections.abc import Mapping
 

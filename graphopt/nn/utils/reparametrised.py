@@ -28,7 +28,7 @@ from graphopt.tensor.math import divide, multiply, sqrt, square, sum
 class _WeightNorm:
     """Computes `<name>` of a layer from the parameters `<name>_v` and `<name>_g`.
 
-    `axis` is the one whose entries have a norm each, None for one norm of all.
+    Each index along `axis` has its own norm; None means one norm over all axes.
     """
 
     def __init__(self, name: str, axis: int | None) -> None:
@@ -36,7 +36,7 @@ class _WeightNorm:
         self.axis = axis
 
     def norm(self, v: Variable) -> Variable:
-        """The norms as they broadcast over v."""
+        """Compute the norms, in a shape that broadcasts over v."""
         axes = [axis for axis in range(len(v.shape)) if self.axis not in (None, axis)]
         return sqrt(sum(square(v), axes or None, keepdim=self.axis is not None))
 
@@ -52,10 +52,10 @@ class _WeightNorm:
 
 
 class _SpectralNorm:
-    """Computes `<name>` of a layer from `<name>_orig`, over its largest singular value.
+    """Computes `<name>` of a layer as `<name>_orig` over its largest singular value.
 
-    The weight is a matrix by its axis `axis` and the others; `<name>_u` and `<name>_v` are vectors
-    that `steps` of the power iteration move in each run that trains.
+    The weight is a matrix of axis `axis` by the others; `<name>_u` and `<name>_v` are vectors
+    that `steps` of the power iteration update in each run that trains.
     """
 
     def __init__(self, name: str, axis: int, steps: int, epsilon: float) -> None:
@@ -95,10 +95,10 @@ _Hook = _WeightNorm | _SpectralNorm
 
 
 def _parameter(layer: Layer, name: str, kind: type[_Hook], function: str) -> Parameter:
-    """The parameter that is to be reparametrised.
+    """Return the parameter to reparametrize.
 
-    RuntimeError if it is already, ProgramError if the program reads it already, ValueError if there
-    is none.
+    Raises RuntimeError if it is reparametrized already, ProgramError if the program reads it
+    already, ValueError if there is none.
     """
     for hook in layer._forward_pre_hooks.values():
         if isinstance(hook, kind) and hook.name == name:
@@ -118,8 +118,8 @@ def _parameter(layer: Layer, name: str, kind: type[_Hook], function: str) -> Par
 def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Layer:
     """Let a layer compute its weight as g * v / norm(v), and train g and v (Salimans and Kingma).
 
-    There is a norm for each entry along `dim`, or one of all for None and -1. v starts as the
-    weight, g as its norm. Returns the layer. Paddle page: paddle.nn.utils.weight_norm.
+    Each index along `dim` has its own norm; None and -1 mean one norm over all axes. v starts as
+    the weight, g as its norm. Returns the layer. Paddle page: paddle.nn.utils.weight_norm.
     """
     found = _parameter(layer, name, _WeightNorm, "weight_norm")
     rank = len(found.shape)
@@ -153,11 +153,12 @@ def spectral_norm(
     eps: float = 1e-12,
     dim: int | None = None,
 ) -> Layer:
-    """Let a layer divide its weight by its largest singular value, and train it as it was.
+    """Let a layer divide its weight by its largest singular value; train the original weight.
 
-    The weight is a matrix by its axis `dim`, which is 1 for Linear and transposed convolutions and
-    0 for others; steps of the power iteration find the value. ValueError unless there is one step
-    or more. Returns the layer. Paddle page: paddle.nn.utils.spectral_norm.
+    The weight is a matrix of axis `dim` by the others. `dim` is by default 1 for Linear and
+    transposed convolutions, 0 for others; steps of the power iteration find the value. Raises
+    ValueError unless there is at least one step. Returns the layer. Paddle page:
+    paddle.nn.utils.spectral_norm.
     """
     found = _parameter(layer, name, _SpectralNorm, "spectral_norm")
     if n_power_iterations < 1:

@@ -12,7 +12,7 @@ from graphopt.tensor.manipulation import concat, reshape, split
 
 
 def parameters_to_vector(parameters: Iterable[Variable], name: str | None = None) -> Variable:
-    """All parameters after each other: [n] (paddle.nn.utils.parameters_to_vector)."""
+    """Concatenate all parameters to a vector [n] (paddle.nn.utils.parameters_to_vector)."""
     return concat([reshape(p, [-1]) for p in parameters], 0, name)
 
 
@@ -21,7 +21,7 @@ def vector_to_parameters(
 ) -> None:
     """Write a vector [n] into parameters, one after the other, when the program runs.
 
-    ValueError unless it has as many numbers as they. Paddle page:
+    Raises ValueError unless it has as many elements as they have. Paddle page:
     paddle.nn.utils.vector_to_parameters.
     """
     targets = list(parameters)

@@ -12,7 +12,7 @@ from graphopt.frontend import arguments
 class LRScheduler(WithFacts):
     """Base of the schedules (Paddle page: paddle.optimizer.lr.LRScheduler).
 
-    Calling a schedule gives the current rate; `step()` goes on to the next epoch. The executor
+    Calling a schedule returns the current rate; `step()` advances to the next epoch. The executor
     writes the current rate into the program before each run; it never calls `step()` itself.
     """
 
@@ -31,15 +31,15 @@ class LRScheduler(WithFacts):
         self.step()
 
     def __call__(self) -> float:
-        """The current learning rate."""
+        """Return the current learning rate."""
         return self.last_lr
 
     def _facts(self) -> Mapping[str, str]:
-        """The current rate and epoch."""
+        """Format the current rate and epoch."""
         return {"last_lr": repr(self.last_lr), "last_epoch": repr(self.last_epoch)}
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, or to the one given."""
+        """Advance to the next epoch, or jump to `epoch`."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self.last_lr = self.get_lr() if epoch is None else self.get_lr_at(epoch)
         if self.verbose:
@@ -49,26 +49,26 @@ class LRScheduler(WithFacts):
             )
 
     def get_lr(self) -> float:
-        """The rate of `last_epoch`; may build on `last_lr`, the rate of the epoch before.
+        """Compute the rate of `last_epoch`; `last_lr` is then the rate of the epoch before.
 
-        Each schedule has its own; NotImplementedError for a class without one.
+        Each schedule defines it; NotImplementedError for a class without one.
         """
         raise NotImplementedError(f"{type(self).__name__} has no get_lr(); define it")
 
     def get_lr_at(self, epoch: int) -> float:
-        """The rate of an epoch that `step(epoch)` jumped to."""
+        """Compute the rate of an epoch to which `step(epoch)` jumped."""
         return self.get_lr()
 
     def state_keys(self) -> list[str]:
-        """The attributes that `state_dict` saves."""
+        """List the attributes that `state_dict` saves."""
         return ["last_epoch", "last_lr"]
 
     def state_dict(self) -> dict[str, Any]:
-        """The state needed to go on from here."""
+        """Return the state from which a schedule can resume."""
         return {key: getattr(self, key) for key in self.state_keys()}
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from the result of `state_dict`; RuntimeError when something is missing."""
+        """Resume from the result of `state_dict`; RuntimeError when an entry is missing."""
         for key in self.state_keys():
             if key not in state_dict:
                 raise RuntimeError(
@@ -81,7 +81,7 @@ class LRScheduler(WithFacts):
 
 
 def at_least(value: Any, least: int, name: str, scheduler: LRScheduler) -> int:
-    """An integer argument with a lower bound; TypeError or ValueError otherwise."""
+    """Check an integer argument with a lower bound; TypeError or ValueError otherwise."""
     kind = type(scheduler).__name__
     number = arguments.integer(value, name, kind)
     if number < least:
@@ -90,7 +90,7 @@ def at_least(value: Any, least: int, name: str, scheduler: LRScheduler) -> int:
 
 
 def need_callable(value: Any, name: str, scheduler: LRScheduler) -> Any:
-    """A function argument; TypeError otherwise."""
+    """Check a callable argument; TypeError otherwise."""
     if not callable(value):
         raise TypeError(
             f"{type(scheduler).__name__}(): '{name}' should be callable, found "

@@ -128,8 +128,8 @@ class OneCycleLR(LRScheduler):
 class CyclicLR(LRScheduler):
     """Up from base_learning_rate to max_learning_rate and down again (Smith, 2017).
 
-    `triangular2` halves the height each cycle, `exp_range` shrinks it by exp_gamma each step, and
-    `scale_fn` may give another height, of the cycle or of the iteration (`scale_mode`).
+    `triangular2` halves the height each cycle, `exp_range` multiplies it by exp_gamma each step,
+    and `scale_fn` may define another height, of the cycle or of the iteration (`scale_mode`).
     """
 
     def __init__(

@@ -11,10 +11,10 @@ from graphopt.tensor.creation import create_global_var
 def autoincreased_step_counter(
     counter_name: str | None = None, begin: int = 1, step: int = 1
 ) -> Variable:
-    """An int64 [1] that grows by `step` at the start of each run (paddle.optimizer.lr).
+    """Create an int64 [1] that grows by `step` at the start of each run (paddle.optimizer.lr).
 
-    Its first value is `begin`. A counter of the same name is shared; the name is
-    '@STEP_COUNTER@' unless given.
+    Its first value is `begin`. Counters of the same name are shared; the default name is
+    '@STEP_COUNTER@'.
     """
     function = "autoincreased_step_counter"
     name = counter_name or "@STEP_COUNTER@"

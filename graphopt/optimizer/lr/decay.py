@@ -11,8 +11,9 @@ from graphopt.optimizer.lr.base import LRScheduler, at_least, need_callable
 class NoamDecay(LRScheduler):
     """learning_rate * d_model^-0.5 * min(epoch^-0.5, epoch * warmup_steps^-1.5).
 
-    The two are any numbers, as in Paddle: scripts that state the rate at the end of the warm-up
-    give 1 / (rate^2 * warmup_steps) as `d_model`. Raises ValueError for one that is 0 or less.
+    `d_model` and `warmup_steps` are any numbers, as in Paddle: scripts that state the rate at the
+    end of the warm-up pass 1 / (rate^2 * warmup_steps) as `d_model`. Raises ValueError unless
+    `d_model` is above 0.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Ops that compute the same thing twice are computed once: xDSL's cse, minus differentiated values.
+"""Compute equal ops once: xDSL's cse, except for differentiated values.
 
-xDSL compares ops with regions one by one where their operands are alike, and copies what it knows
-for each region; here regions are part of the key, and what was met inside is forgotten after it.
-Two equal values stay apart when a gradient is taken with respect to one of them, or when one starts
-a gradient, which data parallelism scales. Random ops differ in their `rng_id`, and prints and
-asserts have effects, so these stay.
+xDSL compares ops with regions pairwise where their operands are equal, and copies its table of
+known ops for each region. Here regions are part of the key, and ops met inside a region are
+forgotten after it. Two equal values stay apart when a gradient is taken with respect to one of
+them, or when one starts a gradient, which data parallelism scales. Random ops differ in their
+`rng_id`, and prints and asserts have effects, so these stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from graphopt.passes.engine.rewrite import differentiated_values
 
 
 class _Key(OperationInfo):
-    """xDSL's key of an op, of which regions are a part: the kinds of their ops, what they read."""
+    """xDSL's key of an op, extended by the ops of its regions and the values that they capture."""
 
     def __init__(self, op: Operation) -> None:
         super().__init__(op)
@@ -54,7 +54,10 @@ class _ScopedOps(KnownOps):
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Forget at the end what is met inside: an op that is known already is not met again."""
+        """Open a scope; at its end, forget the ops added inside.
+
+        Only unknown ops are added, so these are the last entries.
+        """
         begin = len(self._known_ops)
         yield
         while len(self._known_ops) > begin:
@@ -63,7 +66,7 @@ class _ScopedOps(KnownOps):
 
 @dataclass
 class _Driver(CSEDriver):
-    """xDSL's, which passes over the ops whose results are differentiated."""
+    """xDSL's CSE driver, which skips ops whose results are differentiated."""
 
     kept: set[SSAValue] = field(default_factory=set[SSAValue])
 

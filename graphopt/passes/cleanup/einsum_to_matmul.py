@@ -1,8 +1,8 @@
 """einsum of two tensors -> matmul, between transposes and reshapes where the letters need them.
 
-Fusions, and kernels for products, know matmul. The letters of an equation are in four groups: those
-of the batch are in both terms and the result, rows are in the first term and the result, columns in
-the second and the result, and those in both terms alone are summed over.
+Fusions, and kernels for products, know matmul. The letters of an equation are in four groups: batch
+letters are in both terms and the result, row letters in the first term and the result, column
+letters in the second term and the result, and letters in both terms alone are summed over.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ class _Product:
         return "".join(c for c in self.terms[0] if c not in self.result)
 
     def exchange(self) -> _Product:
-        """y times x."""
+        """Swap the operands: y times x."""
         first, second = self.terms
         return _Product(self.y, self.x, (second, first), self.result)
 
     def sizes(self) -> dict[str, int]:
-        """The size of each letter; where one term has 1 and broadcasts, that of the other."""
+        """Map each letter to its size; where one term broadcasts a 1, use the other's size."""
         found: dict[str, int] = {}
         for value, term in zip((self.x, self.y), self.terms, strict=True):
             for letter, size in zip(term, shape_of(value.type), strict=True):
@@ -89,7 +89,7 @@ class _Product:
         return found
 
     def insert(self, before: Before) -> SSAValue:
-        """The ops that compute it; their result."""
+        """Insert the transposes, reshapes and matmul of the product, and return its result."""
         batch, rows, columns, summed = self.batch, self.rows, self.columns, self.summed
         sizes = self.sizes()
         # without a batch the rows may have several axes
@@ -107,7 +107,7 @@ class _Product:
 
 
 def _arrange(value: SSAValue, term: str, groups: Sequence[str], before: Before) -> SSAValue:
-    """The axes of a tensor in another order, those of a group as one axis."""
+    """Transpose a tensor to the order of `groups`, and merge the axes of each group into one."""
     value = _transpose_operand(value, term, "".join(groups), before)
     if all(len(group) == 1 for group in groups):
         return value
@@ -124,17 +124,17 @@ def _transpose_operand(value: SSAValue, term: str, wanted: str, before: Before) 
 
 
 def _until_merged(groups: Sequence[str]) -> int:
-    """The number of first axes that a reshape leaves as they are."""
+    """Count the leading groups of one axis, which the reshape copies."""
     return next((at for at, group in enumerate(groups) if len(group) > 1), len(groups))
 
 
 def _shape(sizes: Sequence[int], same: int) -> tuple[int, ...]:
-    """The shape for a reshape that leaves the first axes as they are."""
+    """Build the shape of a reshape; 0 copies an unknown size among the first `same` axes."""
     return tuple(0 if at < same and n == UNKNOWN else n for at, n in enumerate(sizes))
 
 
 def _product_of(op: Einsum) -> _Product | Reason:
-    """The matrix product that an einsum is, or the reason that it is none."""
+    """Match an einsum as a matrix product, or return the reason that it is none."""
     inputs = op.operands
     terms, _, result = op.attr("equation").replace(" ", "").partition("->")
     if len(inputs) != 2:
@@ -162,7 +162,7 @@ def _product_of(op: Einsum) -> _Product | Reason:
 
 
 def _in_order(found: _Product) -> _Product:
-    """The product with the operands in the order that needs the fewest transposes."""
+    """Order the operands of the product so that it needs the fewest transposes."""
     if found.batch:
         turn = found.result[-1] in found.rows
     else:  # a weight is the second operand
@@ -172,7 +172,10 @@ def _in_order(found: _Product) -> _Product:
 
 
 def _check_sizes(found: _Product) -> _Product | Reason:
-    """The product, or the reason that its sizes must be known and are not."""
+    """Check that summed axes agree and that summed and merged axes have known sizes.
+
+    Return the product, or the reason that a size is missing.
+    """
     shapes = [
         dict(zip(term, shape_of(value.type), strict=True))
         for term, value in zip(found.terms, (found.x, found.y), strict=True)
@@ -199,7 +202,7 @@ def _no_product(text: str) -> Reason:
 
 
 def _without_dots(op: Einsum, first: str, second: str, result: str) -> tuple[str, str, str]:
-    """The terms with letters for `...`, the last of them for the last axis."""
+    """Replace `...` in the terms by letters, aligned at the last axis."""
     free = "".join(c for c in string.ascii_letters if c not in first + second + result)
 
     def name_ellipsis(term: str, value: SSAValue) -> str:

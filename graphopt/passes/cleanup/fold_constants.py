@@ -72,7 +72,7 @@ def _reads_constants(op: PdOp) -> bool:
 
 
 def _compute(op: PdOp, known: KnownValues) -> Array | None:
-    """The result of an op whose operands are constants, None for any other op."""
+    """Compute an op's result on constants; None if it is unknown, too large or not exact."""
     result = op.results[0]
     shape = shape_of(result.type)
     if isinstance(op, RegionOp) or UNKNOWN in shape or not _is_small(shape):
@@ -94,7 +94,7 @@ def _is_small(shape: tuple[int, ...]) -> bool:
 
 
 def as_constant(value: Array, like: SSAValue) -> PdOp:
-    """The op that makes this array, of the type of `like`."""
+    """Build the constant op for an array, with the shape and dtype of `like`."""
     dtype, shape = dtype_of(like.type), shape_of(like.type)
     numbers: list[float] = value.ravel().astype(np.float64).tolist()
     if len({(number, math.copysign(1, number)) for number in numbers}) == 1:

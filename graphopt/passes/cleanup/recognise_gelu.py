@@ -1,7 +1,8 @@
 """x / 2 * (1 + tanh(...)) and x / 2 * (1 + erf(...)), written out in several ops -> gelu.
 
-There are many ways to write the formula, so the ops are not matched one by one: those between x and
-the result are expanded to a polynomial of x and of the tanh or erf, which is compared with gelu's.
+There are many ways to write the formula, so the ops are not matched one by one: the ops between x
+and the result are expanded to a polynomial of x and of the tanh or erf, which is compared with
+gelu's.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _EPSILON = {"float64": 2.0**-52}
 
 
 class Written(NamedTuple):
-    """A gelu, or what is nearly one: the argument of its tanh or erf, and its result."""
+    """A gelu, or nearly one: x, the last op, and polynomials of the argument and the result."""
 
     x: SSAValue
     root: PdOp
@@ -74,7 +75,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True)
 class RecogniseGelu(RewritePass):
-    """Make one op of a gelu that is written in several."""
+    """Replace a gelu that is written in several ops by one op."""
 
     name = "recognise-gelu"
     numerics = Numerics.APPROXIMATE  # constants are written with 6 to 10 digits
@@ -108,7 +109,7 @@ def _rewrite(curve: PdOp, found: Written, log: RewriteLog) -> None:
 
 
 def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
-    """The reason that the formula has other numbers than gelu, by more than rounding."""
+    """Return the reason that the coefficients differ from gelu's beyond rounding, else None."""
     is_tanh = isinstance(curve, Tanh)
     name, inner = ("tanh", CUBIC) if is_tanh else ("erf", LINEAR)
     dtype = str(dtype_of(found.x.type))
@@ -122,7 +123,7 @@ def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
 
 
 def _needed_elsewhere(found: Written) -> Reason | None:
-    """The reason that another op, or a derivative, reads a value between x and the result."""
+    """Return the reason that another op or a derivative reads an intermediate value, else None."""
     inside = set(found.ops)
     for op in found.ops[1:]:
         uses = op.results[0].uses
@@ -135,7 +136,7 @@ def _needed_elsewhere(found: Written) -> Reason | None:
 
 
 def written_around(curve: PdOp) -> Iterator[Written]:
-    """The formulas around a tanh or an erf that have the shape of gelu, with whatever numbers."""
+    """Find formulas around a tanh or erf that have gelu's monomials, with any coefficients."""
     argument, value = curve.operands[0], curve.results[0]
     powers = set(CUBIC if isinstance(curve, Tanh) else LINEAR)
     for x in _sources(argument):
@@ -157,7 +158,7 @@ def written_around(curve: PdOp) -> Iterator[Written]:
 
 
 def _last_first(root: PdOp, ops: Set[PdOp]) -> tuple[PdOp, ...]:
-    """The ops in an order in which each comes before those that it reads."""
+    """Sort the ops last first, so that each comes before the producers of its operands."""
     found = [root]
     at = root.prev_op
     while len(found) < len(ops) and at is not None:
@@ -169,7 +170,7 @@ def _last_first(root: PdOp, ops: Set[PdOp]) -> tuple[PdOp, ...]:
 
 
 def _sources(value: SSAValue) -> Iterator[SSAValue]:
-    """The values that one is computed from by the ops of the formula, nearest first."""
+    """Yield a value and the values it is computed from by elementwise ops, nearest first."""
     seen, level = dict.fromkeys([value]), [value]
     for _ in range(_FARTHEST):
         above = [v for at in level if isinstance(at.owner, _ELEMENTWISE) for v in at.owner.operands]
@@ -186,7 +187,7 @@ class _Expansion:
         self.ops: set[PdOp] = set()
 
     def of(self, value: SSAValue, left: int = _FARTHEST) -> Polynomial | None:
-        """A value as a polynomial, None when it is none of a low degree over so many ops."""
+        """Expand a value to a polynomial of low degree, over at most `left` ops; else None."""
         if value in self.known:
             return self.known[value]
         number, op = constant(value), value.owner
@@ -211,7 +212,7 @@ class _Expansion:
 
 
 def _combine_polynomials(op: PdOp, parts: list[Polynomial]) -> Polynomial | None:
-    """The result of an op on polynomials."""
+    """Apply an op to the polynomials of its operands; None if the result is no polynomial."""
     first, last = parts[0], parts[-1]
     match op:
         case Scale():
@@ -270,7 +271,7 @@ def _is_near(found: Polynomial, wanted: Polynomial, most: float) -> bool:
 
 
 def _show(polynomial: Polynomial, curve: str) -> str:
-    """A polynomial as people write it."""
+    """Format a polynomial in mathematical notation."""
 
     def term(powers: tuple[int, int], factor: float) -> str:
         names = zip(("x", curve), powers, strict=True)

@@ -1,10 +1,10 @@
-"""A reshape or expand to sizes that the program reads off a tensor -> one that copies them.
+"""A reshape or expand to sizes read off a tensor -> a plain op that copies the sizes.
 
 Models whose batch and length are open write `reshape(x, [shape(x)[0], shape(x)[1], heads, size])`.
-Where each size is a number or provably the size of x at that place, the plain op says the same:
-0 copies a size, and one -1 takes what the others leave. The same elements move, and a wrong number
-of them is an error as before. In an expand -1 keeps a size. Sizes of one other tensor at their
-places make a `reshape_like`.
+Where each size is a number, or provably the size of x at the same axis, a plain op is equivalent: 0
+copies a size, and one -1 is inferred from the other sizes. The same elements move, and a wrong
+element count is an error as before. In an expand, -1 keeps a size. If the sizes come from one other
+tensor, at the same axes, the op becomes a `reshape_like`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiat
 
 @dataclass(frozen=True)
 class SettleShapes(RewritePass):
-    """Reshapes and expands to sizes of their operand become ones that copy these sizes."""
+    """Replace reshapes and expands to sizes of their operand by ops that copy these sizes."""
 
     name = "settle-shapes"
     numerics = Numerics.BIT_EXACT
@@ -69,7 +69,7 @@ class SettleShapes(RewritePass):
 
 
 def _read_from_source(op: Slice, known: KnownValues, log: RewriteLog) -> bool:
-    """Let a size be read off the tensor that it comes from, so that nothing between is kept."""
+    """Read a size directly off its source tensor, so that no tensor in between must be kept."""
     source, elements = op.input.owner, known.elements(op.out)
     if not isinstance(source, ShapeOf) or elements is None or elements.size != 1:
         return False
@@ -100,7 +100,10 @@ class _Plain(NamedTuple):
 def _settle_op(
     op: Dynamic, known: KnownValues, log: RewriteLog, has_elements: bool
 ) -> _Plain | None:
-    """The plain op for one with known sizes; None for any other, and a reason if it reshapes."""
+    """Build the plain op for a dynamic reshape or expand of known sizes; None for any other op.
+
+    A reshape with a size that the plain op cannot express is logged as declined.
+    """
     made = {kind.name: kind for kind in (Reshape, Expand)}.get(op.attr("op"))
     if made is None or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
         return None
@@ -138,7 +141,7 @@ def _decline(op: Dynamic, found: _Plain, log: RewriteLog) -> None:
 
 
 def _keeping(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
-    """The shape that a plain expand takes; None for a size that is not the operand's."""
+    """Build the shape of a plain expand; None for a size that is not the operand's."""
     aligned = (None,) * (len(wanted) - len(own)) + own
     return [
         size if isinstance(size, int) else -1 if size is not None and size == mine else None
@@ -147,7 +150,7 @@ def _keeping(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
 
 
 def _copying(own: Sizes, wanted: Sequence[Amount | None], has_elements: bool) -> list[int | None]:
-    """The shape that a plain reshape takes; None for a size that it cannot say."""
+    """Build the shape of a plain reshape; None for a size that it cannot express."""
     shape = [
         size if isinstance(size, int) else 0 if own[at : at + 1] == (size,) else None
         for at, size in enumerate(wanted)
@@ -168,7 +171,7 @@ def _copying(own: Sizes, wanted: Sequence[Amount | None], has_elements: bool) ->
 
 
 def _likeness(wanted: Sequence[Amount | None]) -> tuple[SSAValue, list[int]] | None:
-    """The one tensor with the sizes that are no numbers, and the shape with a 0 for each."""
+    """Find the one tensor whose sizes the shape copies, and the shape with a 0 for each of them."""
     shape, measured = list[int](), set[SSAValue]()
     for at, size in enumerate(wanted):
         only = size.only if isinstance(size, SymbolicSum) else None

@@ -67,7 +67,7 @@ class Simplify(RewritePass):
 
 
 def _settle_result(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
-    """The result of a new op, inserted before `op` and simplified as far as possible."""
+    """Insert a new op before `op`, simplify it as far as possible, and return the result."""
     assert op.parent is not None
     while True:
         made.location = op.location
@@ -83,7 +83,7 @@ def _settle_result(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
 
 
 def simpler(op: PdOp, kept: set[SSAValue]) -> Simpler:
-    """A value with the same bits as `op`'s result, None when nothing simpler has them."""
+    """Find a simpler value or op with the same bits as `op`'s result; None if there is none."""
     if is_identity(op):
         return op.operands[0]
     rule = _RULES.get(type(op))
@@ -110,7 +110,7 @@ def is_constant(value: SSAValue, number: float) -> bool:
 
 
 def _times(op: PdOp) -> Simpler:
-    """x * 1 and 1 * x: multiplication by one is exact."""
+    """Fold x * 1 and 1 * x: multiplication by one is exact."""
     x, y = op.operands
     if is_constant(y, 1):
         return x
@@ -118,12 +118,12 @@ def _times(op: PdOp) -> Simpler:
 
 
 def _by_one(op: PdOp) -> Simpler:
-    """x / 1: exact. Integers divide to floating point, so their type changes and they stay."""
+    """Fold x / 1: exact. Integers divide to floating point, so their type changes and they stay."""
     return op.operands[0] if is_constant(op.operands[1], 1) else None
 
 
 def _minus(op: PdOp) -> Simpler:
-    """x - 0: exact, negative zero included; not x + 0, and not x - (-0)."""
+    """Fold x - 0: exact, negative zero included; not x + 0, and not x - (-0)."""
     x, y = op.operands
     return x if is_constant(y, 0) and not _is_negative(y) else None
 
@@ -136,7 +136,7 @@ def _is_negative(value: SSAValue) -> bool:
 
 
 def _scale_of_scale(op: PdOp) -> Simpler:
-    """Two scales without a bias, one of them by -1: a change of sign commutes with rounding."""
+    """Merge two scales without bias, one of them by -1: a change of sign commutes with rounding."""
     inner = op.operands[0].owner
     if not isinstance(inner, Scale) or not dtype_of(op.results[0].type).is_floating:
         return None
@@ -149,7 +149,7 @@ def _scale_of_scale(op: PdOp) -> Simpler:
 
 
 def _cast(op: PdOp) -> Simpler:
-    """A cast of a cast to a type that holds every value of the first one."""
+    """Merge two casts if the type between holds every value of the first type."""
     inner = op.operands[0].owner
     if not isinstance(inner, Cast):
         return None
@@ -166,7 +166,10 @@ def _cast(op: PdOp) -> Simpler:
 
 
 def _both_ways_alike(first: DType, second: DType, last: DType) -> bool:
-    """Rounding starts from the same real number; integers out of infinities and NaN may differ."""
+    """Return whether the direct cast from `first` to `last` equals the cast through `second`.
+
+    Rounding starts from the same real number; casts of infinities and NaN to integers may differ.
+    """
     if last == "bool":
         return True
     if second.is_floating and not last.is_floating:
@@ -176,7 +179,7 @@ def _both_ways_alike(first: DType, second: DType, last: DType) -> bool:
 
 
 def _transpose(op: PdOp) -> Simpler:
-    """Two transposes are one; elements are only moved."""
+    """Merge two transposes into one; elements only move."""
     inner = op.operands[0].owner
     if not isinstance(inner, Transpose):
         return None
@@ -187,7 +190,7 @@ def _transpose(op: PdOp) -> Simpler:
 
 
 def _reshape(op: PdOp) -> Simpler:
-    """A reshape to the same shape, and a reshape of a reshape; elements stay in their order."""
+    """Fold a reshape to the same shape, and merge two reshapes; elements keep their order."""
     out = shape_of(op.results[0].type)
     x = op.operands[0]
     if x.type == op.results[0].type and list(out).count(UNKNOWN) < 2:
@@ -206,19 +209,19 @@ def _reshape(op: PdOp) -> Simpler:
 
 
 def _not(op: PdOp) -> Simpler:
-    """not not x, for truth values."""
+    """Fold not not x, for booleans."""
     inner = op.operands[0].owner
     return inner.operands[0] if isinstance(inner, LogicalNot) else None
 
 
 def _relu(op: PdOp) -> Simpler:
-    """relu(relu(x)): maximum with zero is idempotent, and so is its derivative."""
+    """Fold relu(relu(x)): maximum with zero is idempotent, and so is its derivative."""
     inner = op.operands[0].owner
     return inner.results[0] if isinstance(inner, Relu) else None
 
 
 def _concat(op: PdOp) -> Simpler:
-    """A concat of one tensor."""
+    """Fold a concat of one tensor."""
     return op.operands[0] if len(op.operands) == 1 else None
 
 

@@ -51,9 +51,9 @@ class SortOps(RewritePass):
 
 
 def sorted_ops(module: ModuleOp) -> list[Operation]:
-    """The ops of the program in their order; the last one stays the last.
+    """Sort the ops of the program into canonical order; the last op stays last.
 
-    Each value has a number: where its op is in this order, or the name of the feed or state.
+    Each value has a number: the position of its op in this order, or the name of the feed or state.
     """
     block = main_function(module).body.block
     ports = signature_of(module).arguments
@@ -83,7 +83,7 @@ def sorted_ops(module: ModuleOp) -> list[Operation]:
 
 
 def _key(op: Operation, number: dict[SSAValue, Number]) -> tuple[Any, ...]:
-    """The order among ops that could be next; the greatest latest operand comes first."""
+    """Compute the sort key of a ready op; the op with the newest latest operand comes first."""
     assert isinstance(op, PdOp)
     read = [number[value] for value in values_read(op)]
     properties = sorted((name, str(value)) for name, value in op.properties.items())

@@ -1,6 +1,6 @@
 """`--opt-bisect-limit=N`: only the first N rewrites happen, so a search can find the wrong one.
 
-A rewrite is one instance: one fusion, one folded op. Passes that do not call `allowed` (xDSL's own)
+A rewrite is one instance: one fusion, one folded op. Passes that do not call `take` (xDSL's own)
 count as one rewrite each. Nothing is kept between runs: the count starts with `limit_rewrites` and
 ends with it.
 """
@@ -36,7 +36,7 @@ _limit: ContextVar[Limit | None] = ContextVar("graphopt_opt_bisect_limit", defau
 def limit_rewrites(
     most: int, report: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
 ) -> Generator[Limit]:
-    """Let `most` rewrites happen (all of them when negative), but for those numbered `without`.
+    """Allow `most` rewrites (all when negative), except the numbers in `without`.
 
     `report` is called with a line about each.
     """
@@ -49,7 +49,7 @@ def limit_rewrites(
 
 
 def take(rule: str, where: str) -> bool:
-    """True when the next rewrite, of this pass at this op, may happen."""
+    """Count a rewrite of pass `rule` at the op `where`, and return whether it may happen."""
     limit = _limit.get()
     if limit is None:
         return True
@@ -62,5 +62,5 @@ def take(rule: str, where: str) -> bool:
 
 
 def current() -> Limit | None:
-    """The limit in force; None outside of `limit_rewrites`."""
+    """Return the active limit; None outside of `limit_rewrites`."""
     return _limit.get()

@@ -1,9 +1,9 @@
-"""The layers and repeated blocks of a program, and what fusions made of each.
+"""The layers and repeated blocks of a program, and the fusions in each.
 
-A program is cut where all that later ops need is one value: between the blocks of a residual
-network, between the sublayers of a Transformer, between any two ops of a chain. Ops of a chain that
-follow an op with weights are a layer together. Values that no parameter enters, such as masks, and
-those that many ops read may cross a cut.
+A program is cut where later ops need only one value: between the blocks of a residual network,
+between the sublayers of a Transformer, between any two ops of a chain. In a chain, an op with
+weights and the ops after it form one layer. Values that depend on no parameter, such as masks, and
+values with many readers may cross a cut.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class RefusedFusion:
 class CodeBlock:
     """A layer or block: the kinds of its ops in their order, and the fusions in it.
 
-    `number` is its place among those of its kind, where single ops, which pages draw without a box,
-    are counted apart; `location` is the user's line that made its last op.
+    `number` is its index among the blocks of its kind; single ops, which pages draw without a box,
+    are counted separately. `location` is the user's line that made its last op.
     """
 
     number: int
@@ -98,7 +98,7 @@ class BlockLog:
             self._of.update(dict.fromkeys(ops, block))
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """A fusion replaced these ops, the last one first, by those that it made."""
+        """Record that a fusion replaced `ops`, the last one first, by the ops in `made`."""
         block = self._block(ops[0])
         if block is None:
             return
@@ -108,13 +108,13 @@ class BlockLog:
         self._of.update(dict.fromkeys(made, block))
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """A fusion that ends with this op was declined."""
+        """Record that a fusion which ends with this op was declined."""
         block = self._block(op)
         if block is not None:
             block.refused.append(RefusedFusion(rule, reason))
 
     def _block(self, op: Operation) -> CodeBlock | None:
-        """The block of a forward op; of one that another pass made, that of the ops before it."""
+        """Find the block of a forward op; other passes' ops are in the block of the op before."""
         at: Operation | None = op
         while at is not None and at not in self._of:
             if isinstance(at, (Grad, Update)):
@@ -124,7 +124,7 @@ class BlockLog:
 
 
 def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
-    """The layers and blocks of the forward part, each with its ops, in order."""
+    """Yield the layers and blocks of the forward part, each with its ops, in order."""
     try:
         flow = _Flow.of(module)
     except ValueError:  # a fragment, without a function @main whose arguments have roles
@@ -140,13 +140,13 @@ def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
 
 
 def _names(ops: Sequence[PdOp]) -> tuple[str, ...]:
-    """The kinds of the ops that compute something, without those that move or make values."""
+    """List the kinds of the ops that compute something, without ops that move or make values."""
     shown = (op for op in ops if op.operands and not op.has_trait(Movement))
     return tuple(map(_short, shown))
 
 
 def _inside(ops: Sequence[PdOp]) -> list[PdOp]:
-    """The ops in the regions of ops, without those that end a region."""
+    """Collect the ops in the regions of `ops`, without the terminators."""
     inner = (op for outer in ops for op in inner_ops(outer))
     return [op for op in inner if isinstance(op, PdOp) and not isinstance(op, Yield)]
 
@@ -188,9 +188,9 @@ class _Flow:
         return cls(body, ops, fed, learnt, state)
 
     def flows(self, value: SSAValue) -> bool:
-        """True for a value from feeds and parameters, or that weights are applied to.
+        """True for a fed value that depends on parameters or that an op with weights reads.
 
-        Not for one that many ops read.
+        False for a value with many readers.
         """
         readers = {use.operation for use in value.uses}
         if value not in self.fed or len(readers) > _MANY:
@@ -199,7 +199,7 @@ class _Flow:
 
 
 def _cut(flow: _Flow) -> Iterator[list[PdOp]]:
-    """The ops between the places at which at most one value is needed later."""
+    """Split the forward ops wherever at most one value is needed later."""
     places = {op: place for place, op in enumerate(flow.ops)}
     changes = [0] * (len(flow.ops) + 1)
     made = [(0, value) for value in flow.body.args]
@@ -223,7 +223,7 @@ def _cut(flow: _Flow) -> Iterator[list[PdOp]]:
 
 
 def _merge_layers(flow: _Flow, parts: Iterator[list[PdOp]]) -> list[list[PdOp]]:
-    """Layers of chains: norms and elementwise ops go with the block or weights before them."""
+    """Merge norms and elementwise ops of a chain into the block or weighted op before them."""
     found: list[list[PdOp]] = []
     for ops in parts:
         follows = len(ops) == 1 and _goes_with(flow, ops[0])

@@ -36,7 +36,7 @@ class ModuleChecks:
         self.checked: list[object] = []
 
     def after(self, name: str, *, changes_signature: bool = False) -> None:
-        """PassError, naming the pass, unless the module is valid."""
+        """Raise PassError, naming the pass, unless the module is valid."""
         fault = self._new_fault(changes_signature)
         if fault:
             raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
@@ -53,7 +53,7 @@ class ModuleChecks:
         raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
 
     def _new_fault(self, changes_signature: bool) -> str:
-        """The fault of the module. One that is as it was checked is not verified again."""
+        """Find the module's fault, "" if none; an unchanged module is not verified again."""
         if not self.each:
             return self._fault(self.module, changes_signature)
         parts = _parts(self.module)
@@ -81,7 +81,7 @@ class ModuleChecks:
         return ""
 
     def _culprit(self, before: ModuleOp, apply: Callable[[ModuleOp], object]) -> str:
-        """The first rewrite after which the module is wrong, by running fewer and fewer."""
+        """Find the first rewrite after which the module is invalid, by bisection."""
         lines: list[str] = []
         with bisect.limit_rewrites(-1, lines.append):
             apply(before.clone())
@@ -96,7 +96,7 @@ class ModuleChecks:
 
 
 def _parts(module: ModuleOp) -> list[object]:
-    """All that is verified: each op with its place, operands, attributes and types, in order."""
+    """Collect all that the checks read: ops with their parents, operands, attributes and types."""
     parts: list[object] = []
     for op in module.walk():
         types = [result.type for result in op.results]

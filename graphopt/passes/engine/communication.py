@@ -1,7 +1,7 @@
-"""The collectives of a module: how many there are, and the bytes that a device sends for them.
+"""The collectives of a module: their number, and the bytes that a device sends for them.
 
-Bytes are those of rings, as in docs/explanation/communication.md, before XLA joins collectives.
-Of an unknown size one counts.
+Bytes are counted for ring algorithms, as in docs/explanation/communication.md, before XLA joins
+collectives. An unknown size counts as one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _SUMS_OF_NORM = 2
 class Communication:
     """The collectives of one kind of op in a step.
 
-    `payload` are the bytes of their values, each once, and `sent` those that a device sends.
+    `payload` is the bytes of their values, each counted once; `sent` is the bytes that a device
+    sends.
     """
 
     op: str
@@ -58,7 +59,7 @@ class Ring:
     model: int = 1
 
     def bytes_sent(self, op: Operation, payload: int) -> int:
-        """The bytes that a device sends for a collective op, or for the sums of a batch norm."""
+        """Compute the bytes that a device sends for a collective op, or a batch norm's sum."""
         if isinstance(op, (CConcat, CSplit)):
             return payload * (self.model - 1) // self.model
         if isinstance(op, ModelCollective):
@@ -73,7 +74,7 @@ class Ring:
         return _around(payload, ranks)
 
     def bytes_scattered(self, payload: int) -> int:
-        """The bytes that a device sends for a sum of which it gets a part."""
+        """Compute the bytes that a device sends for a sum of which it gets one part."""
         return self._inside(payload) + _around(payload // self.replicas, self.groups)
 
     def _inside(self, payload: int) -> int:
@@ -81,12 +82,12 @@ class Ring:
 
 
 def _around(payload: int, ranks: int) -> int:
-    """A sum that all of them get: its parts are reduced around the ring, and gathered."""
+    """Compute the bytes a rank sends in a ring all-reduce: reduce-scatter and all-gather."""
     return 2 * payload * (ranks - 1) // ranks
 
 
 def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
-    """The collectives of a module, a record for each kind of op."""
+    """Count the collectives of a module; each kind of op has one record."""
     trains = any(isinstance(op, Grad) for op in module.walk())
     through = differentiated_ops(module) if trains else set[Operation]()
     found: dict[str, Communication] = {}
@@ -111,7 +112,7 @@ def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
 
 
 def _again(op: AllGather, through: set[Operation], ring: Ring) -> Iterator[tuple[str, int, int]]:
-    """The collectives of a derivative: a second gather, and in a loop the sum in parts."""
+    """Yield the collectives of a derivative: a second gather and, in a loop, a reduce-scatter."""
     payload = sum(map(bytes_of, op.results))
     around = op.parent_op()
     if isinstance(around, Layers):
@@ -125,7 +126,7 @@ def _again(op: AllGather, through: set[Operation], ring: Ring) -> Iterator[tuple
 
 
 def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:
-    """The bytes of each collective of an op."""
+    """Yield the bytes of each collective of an op."""
     if isinstance(op, AllReduce):
         yield sum(map(bytes_of, op.operands))
     elif isinstance(op, (MpAllReduceSum, CConcat)):
@@ -140,7 +141,7 @@ def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:
 
 
 def _times(op: Operation) -> int:
-    """The number of layers of a loop around an op that runs once for each."""
+    """Count the runs of an op: the product of the layer counts of the loops around it."""
     count, parent = 1, op.parent_op()
     while parent is not None:
         if isinstance(parent, Layers):

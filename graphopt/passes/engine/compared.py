@@ -1,4 +1,4 @@
-"""The whole program after a pass against the one before it, while rewrites are validated.
+"""The program after a pass compared with the program before it, while rewrites are validated.
 
 The change that a pass made is checked, whatever it reports. If it computes something else, the
 program is restored, and all rewrites of the pass count as declined.
@@ -43,12 +43,12 @@ class Compared:
 
     @classmethod
     def of(cls, module: ModuleOp) -> Compared | None:
-        """The snapshot of a program, if rewrites are validated now."""
+        """Take a snapshot of the program if rewrites are being validated; else return None."""
         validation = current()
         return cls(module, validation) if validation is not None else None
 
     def judge(self, passes: Sequence[ModulePass], outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes of the passes, after the check of the program."""
+        """Check the program and return the outcomes; on failure, undo and decline all rewrites."""
         fired = {outcome.rule for outcome in outcomes if isinstance(outcome, Applied)}
         made = [each for each in passes if each.name in fired] or list(passes)
         rule = ", ".join(each.name for each in made)
@@ -94,7 +94,7 @@ def _checked_rule(rule: str, where: str, verdict: Verdict) -> Checked:
 
 
 def _declined_first(rule: str, failed: Checked, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The declined instances, followed by the applied ones, which were undone."""
+    """List the declined instances, then the applied ones, which were undone, as declined too."""
     fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
     reason = Reason(FAILED_VALIDATION, failed.text, fix)
     undone = [o for o in outcomes if isinstance(o, Applied)]

@@ -1,9 +1,9 @@
 """The static cost of ops: floating-point operations, and bytes that are read and written.
 
-Each op counts by itself, before XLA fuses anything, and forward: the derivative of an op is not
-counted. Of an unknown size, which is the batch in most programs, one counts. Operations are those
-of products, 2 m k n for matrices of m by k and k by n, and of convolutions and attention, which
-consist of them; other ops have few in comparison.
+Each op counts by itself, before XLA fuses anything, and forward only: derivatives are not counted.
+An unknown size, which is the batch in most programs, counts as one. Floating-point operations are
+counted for products, 2 m k n for matrices of m by k and k by n, and for convolutions and attention,
+which consist of products; other ops have few in comparison.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Cost:
 
 
 def cost_of_module(module: ModuleOp) -> Cost:
-    """The cost of one call of `@main`, and the state that the program reads."""
+    """Compute the cost of one call of `@main`, and the size of the state that the program reads."""
     called: Operation = module
     state: list[Port] = []
     try:
@@ -79,19 +79,19 @@ def cost_of_module(module: ModuleOp) -> Cost:
 
 
 def cost_of(ops: Iterable[Operation]) -> Cost:
-    """The cost of several ops."""
+    """Sum the costs of several ops."""
     return sum((cost_of_op(op) for op in ops if isinstance(op, PdOp)), Cost())
 
 
 def cost_of_op(op: PdOp) -> Cost:
-    """The cost of one op, with the ops in its regions; a loop of unknown length counts once."""
+    """Compute the cost of an op with its regions; a loop of unknown length counts once."""
     if isinstance(op, RegionOp):
         return _cost_of_regions(op)
     return Cost(flops_of(op), traffic_of(op))
 
 
 def traffic_of(op: Operation) -> int:
-    """The bytes that an op reads and writes; none where it is no work, as for a derivative."""
+    """Count the bytes that an op reads and writes; a derivative or a view has none."""
     if isinstance(op, Grad):
         return 0
     movement = op.get_trait(Movement)
@@ -101,7 +101,7 @@ def traffic_of(op: Operation) -> int:
 
 
 def flops_of(op: PdOp) -> int:
-    """The floating-point operations of an op without regions, for the products in it."""
+    """Count the floating-point operations of the products in an op without regions."""
     for kinds, count in _PRODUCTS.items():
         if isinstance(op, kinds):
             return count(op)
@@ -109,19 +109,19 @@ def flops_of(op: PdOp) -> int:
 
 
 def elements(value: SSAValue) -> int:
-    """The elements of a value, with one for each unknown size."""
+    """Count the elements of a value; an unknown size counts as one."""
     is_tensor = isinstance(cast(object, value.type), TensorType)
     return _elements_of(shape_of(value.type)) if is_tensor else 0
 
 
 def bytes_of(value: SSAValue) -> int:
-    """The bytes of a value, with one for each unknown size."""
+    """Count the bytes of a value; an unknown size counts as one."""
     count = elements(value)
     return count * dtype_of(value.type).numpy.itemsize if count else 0
 
 
 def bytes_of_type(type: Tensor) -> int:
-    """The same for a type."""
+    """Count the bytes of a tensor type; an unknown size counts as one."""
     return _elements_of(shape_of(type)) * dtype_of(type).numpy.itemsize
 
 
@@ -143,7 +143,7 @@ def _cost_of_regions(op: RegionOp) -> Cost:
 
 
 def _matmul(op: PdOp) -> int:
-    """By the operand that is summed over: all of x, once for each column of the result."""
+    """Count the operations of a matmul: all of x, once for each column of the result."""
     x, y = (shape_of(value.type) for value in op.operands[:2])
     if len(y) < 2:
         return 2 * _elements_of(x)
@@ -153,7 +153,7 @@ def _matmul(op: PdOp) -> int:
 
 
 def _convolution(op: PdOp) -> int:
-    """For each element of the result, the filter of one output channel."""
+    """Count the operations: for each element of the result, one output channel's filter."""
     filter = _elements_of(shape_of(op.operands[1].type))
     return 2 * elements(op.results[0]) * filter // max(_channels_out(op), 1)
 
@@ -167,7 +167,7 @@ def _channels_out(op: PdOp) -> int:
 
 
 def _transposed_convolution(op: PdOp) -> int:
-    """For each element of the input, the filter of one input channel."""
+    """Count the operations: for each element of the input, one input channel's filter."""
     filter = shape_of(op.operands[1].type)
     return 2 * elements(op.operands[0]) * _elements_of(filter[1:])
 
@@ -178,7 +178,7 @@ def _deformable_convolution(op: PdOp) -> int:
 
 
 def _core(op: PdOp) -> int:
-    """Scores, and the sums of the values by them."""
+    """Count the operations of attention: the scores, and the sums of values weighted by them."""
     q, k, v = (shape_of(value.type) for value in op.operands[:3])
     keys = k[-1] if op.attr("transpose_k") else k[-2]
     rows = _elements_of(q[:-1])
@@ -186,7 +186,7 @@ def _core(op: PdOp) -> int:
 
 
 def _attention(op: PdOp) -> int:
-    """The projections, the core and the output layer."""
+    """Count the operations of the projections, the attention core and the output layer."""
     values = dict[str, SSAValue]()
     weights: list[SSAValue] = []
     for name, value in _named_operands(op):
@@ -208,7 +208,7 @@ def _feedforward(op: PdOp) -> int:
 
 
 def _named_operands(op: PdOp) -> Iterable[tuple[str, SSAValue]]:
-    """The operands with the names of their fields."""
+    """Yield the operands with the names of their fields."""
     for (name, _), group in zip(definition(type(op)).operands, op.operand_groups(), strict=True):
         for value in group:
             yield name, value

@@ -86,14 +86,14 @@ class Crash:
     """The limit of rewrites that held at the start; negative for none."""
 
     def is_own(self) -> bool:
-        """False for an error that the steps do not raise again: it came from outside."""
+        """Return whether the steps raise the error again; otherwise it came from outside."""
         if self.again is None:
             return True
         with bisect.limit_rewrites(self.limit):
             return comes_again(partial(self.apply, self.again(), self.steps), self.error)
 
     def report(self) -> PassError:
-        """The error to raise: the failed step, and the path of the file."""
+        """Write the replay file; build the PassError with the failed step and the file's path."""
 
         def store() -> tuple[PassStep, str]:
             if self.again is None:
@@ -114,7 +114,10 @@ class Crash:
         return PassError(f"{step.names} failed, which is a bug there: {said}{note}")
 
     def _narrow(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, PassStep, int]:
-        """The program before the last step, that step or one pass of it, and how many rewrites."""
+        """Rebuild the program before the last step, and narrow that step to one pass that fails.
+
+        Return the program, the step, and the number of rewrites that may still happen.
+        """
         before, step = again(), self.steps[-1]
         with bisect.limit_rewrites(self.limit) as limit:
             self.apply(before, self.steps[:-1])
@@ -158,7 +161,7 @@ def _is_own(file: str | None) -> bool:
 
 
 def _place(error: Exception) -> str:
-    """The last line of a pass of others that an error came through; nothing if there is none."""
+    """Format the last frame of an error outside graphopt and xDSL; "" if there is none."""
     frames = [
         each for each in traceback.extract_tb(error.__traceback__) if not _is_own(each.filename)
     ]
@@ -166,14 +169,14 @@ def _place(error: Exception) -> str:
 
 
 def _files_of(passes: Sequence[ModulePass]) -> tuple[str, ...]:
-    """The files that `--import` has to read for passes of others; not a script that ran."""
+    """List the files that `--import` needs for third-party passes, but no script that ran."""
     modules = [sys.modules.get(type(made).__module__) for made in passes]
     files = [each.__file__ for each in modules if each is not None and each.__name__ != "__main__"]
     return tuple(dict.fromkeys(str(file) for file in files if not _is_own(file)))
 
 
 def store(replay: ReplayFile, folder: Path, name: str) -> Path:
-    """Write a file of its own name, readable by the user only; an equal one is kept."""
+    """Write a replay file named by its hash, readable by the user only; keep an equal one."""
     same = replay_file.write(replace(replay, notes=""))  # tracebacks hold addresses
     if len(same) > LONGEST:
         raise ValueError(f"it would take {len(same)} bytes, more than {LONGEST}")
@@ -199,7 +202,7 @@ def store(replay: ReplayFile, folder: Path, name: str) -> Path:
 
 
 def versions() -> str:
-    """The versions of the libraries that take part."""
+    """Format the versions of graphopt, xDSL, JAX and NumPy."""
     found: list[str] = []
     for package in ("graphopt", "xdsl", "jax", "numpy"):
         try:

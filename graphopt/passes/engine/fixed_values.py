@@ -13,7 +13,7 @@ from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 
 
 def fixed_values(module: ModuleOp) -> set[SSAValue]:
-    """Values that follow only from constants and state of `@main` that it does not write."""
+    """Find values that depend only on constants and on state of `@main` that it does not write."""
     signature, block = signature_of(module), main_function(module).body.block
     written = set(signature.writes)
     found: set[SSAValue] = {
@@ -28,7 +28,7 @@ def fixed_values(module: ModuleOp) -> set[SSAValue]:
 
 
 def repeats(op: Operation) -> bool:
-    """True for an op that gives the same results whenever its operands are the same."""
+    """True for an op whose results depend on its operands alone."""
     if not isinstance(op, PureOp) or draws(op):
         return False
     return not isinstance(op, (DataSizedOp, Collective, RegionOp, Dynamic))

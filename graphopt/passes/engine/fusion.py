@@ -53,30 +53,31 @@ class Fusion(ABC):
     """A smaller pattern in this one; if only it matches, `lacking` says what is missing."""
 
     def lacking(self, part: Match) -> Reason | None:
-        """The reason that names the ops missing around a match of `part`, for `explain`.
+        """Name the ops missing around a match of `part`, as a reason for `explain`.
 
-        None where what is around it is something else altogether.
+        Return None if the ops around it compute something else altogether.
         """
         raise NotImplementedError(
             f"{type(self).__name__} has a part but does not say what it lacks"
         )
 
     def check(self, match: Match) -> Reason | None:
-        """A reason to leave this match alone, None to go on."""
+        """Return a reason to decline this match, or None to accept it."""
         return None
 
     @abstractmethod
     def build(self, match: Match) -> PdOp:
-        """The op that replaces the pattern."""
+        """Build the op that replaces the pattern."""
 
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
-        """The results of the matched ops that the fused op's results stand for."""
+        """Map results of the matched ops to the fused op's results that replace them."""
         return dict(zip(match.root.results, fused.results, strict=False))
 
     def inner_results(self, match: Match) -> Collection[SSAValue]:
-        """Values inside the pattern that the fused op gives too, in `results`, when they are read.
+        """List the inner values that the fused op also computes, in `results`, if they are read.
 
-        By default all results but the first of each op, of a rule that has its own `results`.
+        By default these are, for a rule with its own `results`, all results of each op but the
+        first.
         """
         if type(self).results is Fusion.results:
             return ()
@@ -85,9 +86,9 @@ class Fusion(ABC):
 
 @dataclass(frozen=True)
 class Applied:
-    """An applied fusion: the ops that it replaced, as text, and their locations.
+    """An applied fusion: the ops that it replaced, as text, and their location.
 
-    `note` is what the pass reports of it in addition.
+    `note` is text that the pass adds to the report.
     """
 
     rule: str
@@ -111,14 +112,14 @@ Outcome = Applied | Declined
 
 
 class Watcher(Protocol):
-    """A listener of a sweep, which reports what becomes of the ops while they exist."""
+    """A listener of a sweep, called while the ops still exist."""
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """A pass is going to replace these ops, the last one first, by those that it made."""
+        """Note that a pass is about to replace `ops`, the last one first, by `made`."""
         ...
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """A pass declined the matches that end with `op`."""
+        """Note that a pass declined the matches that end with `op`."""
         ...
 
 
@@ -155,11 +156,11 @@ def sweep(
     numerics: Mapping[str, Numerics] | None = None,
     seconds: dict[str, float] | None = None,
 ) -> list[Outcome]:
-    """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
+    """Apply (pass name, rule) pairs everywhere, last op first; return the outcomes in order.
 
-    Ops that a fusion adds in front of its own, such as the sum of two masks, are looked at next.
-    `numerics` are the classes of the passes; a pass without one claims to be bit-exact. `seconds`
-    gets the time of the rules of each pass.
+    Ops that a fusion inserts before its own, such as the sum of two masks, are visited next.
+    `numerics` maps passes to their classes; a pass without one claims to be bit-exact. `seconds`
+    receives the time spent in the rules of each pass.
     """
     classes = numerics or {}
     ranked = [
@@ -208,7 +209,10 @@ def _try(
     watchers: Sequence[Watcher],
     added: list[Operation],
 ) -> Outcome | None:
-    """The outcome of a rule at an op; notes in `added` the ops in front of those that it makes."""
+    """Try a rule at an op, and return the outcome; None if nothing matches.
+
+    `added` receives the ops that a fusion inserts before the fused op.
+    """
     declined: Declined | None = None
     for match in matches(entry.rule.root, root):
         reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
@@ -244,14 +248,14 @@ def _try(
 
 
 def refusal(rule: Fusion, match: Match) -> Reason | None:
-    """The reason against a rule at a match, without regard to other rules."""
+    """Return the reason to decline a rule at a match, regardless of other rules; else None."""
     return _needed_elsewhere(rule, match) or rule.check(match)
 
 
 def _left_to_larger(
     entry: _Ranked, match: Match, by_root: Mapping[type[Operation], Sequence[_Ranked]]
 ) -> Reason | None:
-    """A reason when an op inside the match ends a pattern of a rule that ranks higher."""
+    """Return a reason to decline if an inner op ends a pattern of a higher-ranked rule."""
     for node, op in match.ops.items():
         if op is match.root:
             continue
@@ -268,7 +272,7 @@ def _left_to_larger(
 
 
 def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
-    """A reason when a value that the fusion would remove has another use."""
+    """Return a reason to decline if a value that the fusion would remove has another use."""
     root = match.root
     inside = set(match.ops.values())
     given = set(rule.inner_results(match))
@@ -301,7 +305,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
 
 
 def _is_before(op: Operation, other: Operation) -> bool:
-    """True when `op`, or the op that it is inside of, comes before `other` in its block."""
+    """True when `op`, or the op that contains it, comes before `other` in its block."""
     block = other.parent
     assert isinstance(block, Block)
     outer = ancestor_in(block, op)
@@ -317,7 +321,7 @@ def _is_before(op: Operation, other: Operation) -> bool:
 
 
 def _between(first: Operation | None, last: Operation) -> list[PdOp]:
-    """The ops after one, or from the start of the block, up to another."""
+    """Collect the ops of a block after `first`, or from its start, and before `last`."""
     found: list[PdOp] = []
     at = last.prev_op
     while at is not first:
@@ -328,14 +332,14 @@ def _between(first: Operation | None, last: Operation) -> list[PdOp]:
 
 
 def _read_alike(old: Sequence[PdOp], made: Sequence[PdOp]) -> bool:
-    """True when the new ops read operands and results of the old ones, and no values before."""
+    """True when the new ops read operands and results of the old ops, and no earlier values."""
     known = {value for op in old for value in (*op.operands, *op.results)}
     known.update(result for op in made for result in op.results)
     return all(value in known for op in made for value in op.operands)
 
 
 def _build(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
-    """Put the new op in front of the old ones; which old values its results stand for."""
+    """Insert the fused op before the root; map old values to the results that replace them."""
     root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())
     block = root.parent

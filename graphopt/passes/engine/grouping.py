@@ -1,6 +1,7 @@
-"""Several ops of one kind as one, in the place of the last of them.
+"""Several ops of one kind as one, at the position of the last of them.
 
-The others must be able to wait for the last one: ops whose results are read before it stay alone.
+The others must be able to move down to the last one: ops whose results are read before it stay
+alone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Op = TypeVar("Op", bound=Operation)
 
 
 def movable(ops: Sequence[Op], log: RewriteLog, reason: Callable[[Operation], Reason]) -> list[Op]:
-    """The ops of one block, in its order, that can wait for the last of them.
+    """Select the ops of a block that can move down to the last of them, in order.
 
-    For every other op the log gets the op that reads its result too early.
+    Each other op is logged as declined, with the op that reads its result too early.
     """
     block = ops[-1].parent
     assert block is not None
@@ -39,7 +40,7 @@ def movable(ops: Sequence[Op], log: RewriteLog, reason: Callable[[Operation], Re
 def _early_reader(
     op: Operation, block: Block, place: Mapping[Operation, int], end: int
 ) -> Operation | None:
-    """The first reader of a result of `op` at or before position `end` of the block."""
+    """Find a reader of a result of `op` at or before position `end` of the block."""
     for result in op.results:
         for use in result.uses:
             reader = ancestor_in(block, use.operation)
@@ -49,9 +50,9 @@ def _early_reader(
 
 
 def waits_for(ops: Sequence[Operation]) -> dict[Operation, set[Operation]]:
-    """The ops that have to come before each op of a block, in its order.
+    """Map each op of a block to the ops that must come before it.
 
-    They compute what it reads; ops that print or check values keep their order.
+    These compute the values that it reads; ops that print or check values keep their order.
     """
     found: dict[Operation, set[Operation]] = {}
     effect: Operation | None = None

@@ -10,7 +10,7 @@ from graphopt.ir.dialect.types import dtype_of
 
 
 class Before:
-    """Puts ops in front of another one, with its location; returns their first results."""
+    """A callable that inserts ops before `op`, with its location, and returns their results."""
 
     def __init__(self, op: PdOp) -> None:
         self.op = op
@@ -22,6 +22,6 @@ class Before:
         return op.results[0]
 
     def cast(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """The value in the dtype of another."""
+        """Cast a value to the dtype of `like`, unless it has that dtype."""
         dtype = dtype_of(like.type)
         return value if dtype_of(value.type) == dtype else self(Cast.make(value, dtype=dtype))

@@ -16,7 +16,10 @@ from graphopt.passes.engine.pattern import Hole, Match, Node, Result, Value
 
 
 def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
-    """Every match of the pattern that ends with `op`, sound or flawed, in any order."""
+    """Yield every match of the pattern that ends with `op`, in any order.
+
+    A `tolerant` search also yields matches with one flaw.
+    """
     hole: Hole = root
     while isinstance(hole, Node):
         yield from _with_node(hole, op, Match(tolerant=tolerant))
@@ -26,7 +29,7 @@ def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
 
 
 def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
-    """The match with a node bound to an op, and its operands bound in every matching way."""
+    """Bind a node to an op, and its operands in every matching way."""
     if node in match.ops:
         if match.ops[node] is op:
             yield match
@@ -39,7 +42,7 @@ def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
 
 
 def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
-    """The match with the operands of `op` bound as `node` says."""
+    """Bind the operands of `op` to the operand patterns of `node`, in each order it accepts."""
     for order in node.orders:
         if all(isinstance(hole, Value) for hole in order[len(op.operands) :]):
             pairs = list(zip(order, op.operands, strict=False))
@@ -49,7 +52,7 @@ def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
 
 
 def _plausible(hole: Hole, value: SSAValue) -> bool:
-    """False when the op that made a value rules out that it flows into this hole."""
+    """False when the producer of a value rules out that the value fills this hole."""
     return hole.producers is None or type(value.owner) in hole.producers
 
 
@@ -92,7 +95,7 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
 def _find_near_miss(
     node: Node, index: int, value: SSAValue, user: PdOp, match: Match
 ) -> Iterator[Match]:
-    """The match with one wrong node, the rest of it being right.
+    """Yield the match with one wrong node, the rest of it being right.
 
     If nothing below the node matches, most of the pattern is missing: not a near miss.
     """

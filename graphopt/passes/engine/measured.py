@@ -1,7 +1,7 @@
-"""Kernels that passes choose where a measurement says that they are worth it.
+"""Kernels that passes choose where a measurement shows that they pay.
 
-A pass makes the op with the kernel and asks; whoever runs programs measures it beside XLA's own
-code on the devices at hand. Passes without an answer go by their rules.
+A pass makes the op with the kernel and calls a `Measure`, which times it against XLA's own code on
+the devices at hand. Passes without a `Measure` follow their rules.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GAIN = 0.97
 
 
 class KernelTime(NamedTuple):
-    """The time with a kernel as a part of the time without, or the reason why there is none."""
+    """The ratio of the time with a kernel to the time without, or the reason why there is none."""
 
     ratio: float | None
     refusal: str = ""
@@ -29,13 +29,13 @@ class KernelTime(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The words of a report on a kernel that was chosen."""
+        """The text of a report on a chosen kernel."""
         return (
             f"in {self.ratio:.2f} of the time of XLA's own code" if self.ratio is not None else ""
         )
 
     def reason(self, kernel: str) -> Reason:
-        """The reason to leave an op to XLA's own code."""
+        """Return the reason to leave an op to XLA's own code."""
         if self.ratio is None:
             return Reason("no-kernel", f"the kernel of {kernel} is not used: {self.refusal}")
         text = f"the kernel of {kernel} takes {self.ratio:.2f} of the time of XLA's own code"
@@ -47,10 +47,10 @@ Measure = Callable[[PdOp, bool], KernelTime]
 
 
 def refuse(why: str) -> Measure:
-    """A measure that lets no kernel be used."""
+    """Build a measure that rejects every kernel, for the reason `why`."""
     return lambda op, trained: KernelTime(None, why)
 
 
 def discard(op: PdOp) -> None:
-    """Let go of an op that was made to be measured."""
+    """Erase an op that was made to be measured."""
     op.erase(safe_erase=False)

@@ -12,9 +12,9 @@ UNCUT = 1 << 62
 
 
 def source_side(edges: Mapping[tuple[Node, Node], int], source: Node, sink: Node) -> set[Node]:
-    """The nodes on the side of `source` of a cheapest cut, as few as possible.
+    """Find the source side of a minimum cut, with as few nodes as possible.
 
-    `edges` are capacities, integers from 0. ValueError when every cut has an UNCUT edge in it.
+    `edges` are capacities, integers from 0. Raise ValueError if every cut has an UNCUT edge in it.
     """
     room: dict[Node, dict[Node, int]] = {source: {}, sink: {}}
     for (start, end), capacity in edges.items():
@@ -38,7 +38,7 @@ def source_side(edges: Mapping[tuple[Node, Node], int], source: Node, sink: Node
 
 
 def _shortest_paths(room: Mapping[Node, Mapping[Node, int]], source: Node) -> dict[Node, Node]:
-    """The nodes that flow can reach, each with the one before it on a shortest path."""
+    """Find the nodes that flow can reach; map each to its predecessor on a shortest path."""
     before = {source: source}
     waiting = deque([source])
     while waiting:

@@ -22,7 +22,7 @@ from graphopt.ir.dialect.signature import FETCH, result_port
 
 
 def joined_location(ops: Iterable[Operation]) -> LocationAttr:
-    """The locations of several ops as one."""
+    """Join the locations of several ops into one."""
     found = list(dict.fromkeys(op.location for op in ops if op.location != UnknownLoc()))
     if len(found) < 2:
         return found[0] if found else UnknownLoc()
@@ -30,7 +30,7 @@ def joined_location(ops: Iterable[Operation]) -> LocationAttr:
 
 
 def source_line(location: Attribute) -> str:
-    """A location as `file:line`, the first one of several; empty when it is not known."""
+    """Format a location as `file:line`, the first one of several; "" if it is not known."""
     if isinstance(location, FusedLoc):
         several = cast(ArrayAttr[Attribute], location.locations)
         return next((line for line in map(source_line, several) if line), "")
@@ -40,7 +40,7 @@ def source_line(location: Attribute) -> str:
 
 
 def show_op(op: Operation) -> str:
-    """An op in few words: its name and the name of its first result."""
+    """Format an op as its name and the name of its first result."""
     if not op.results:
         return op.name
     hint = op.results[0].name_hint
@@ -48,7 +48,7 @@ def show_op(op: Operation) -> str:
 
 
 def how_used(user: Operation, index: int) -> str:
-    """In words, the reader of a value that is operand `index` of `user`."""
+    """Describe the reader of a value that is operand `index` of `user`."""
     if isinstance(user, Yield):
         around = user.parent_op()
         return f"yielded from {around.name if around else 'a region'}"

@@ -1,9 +1,9 @@
 """Near misses: matches with one flaw, found by the same matcher as the fusions.
 
-For each op that could end a pattern, a tolerant match allows one flaw and keeps it as the reason.
-A pattern without its last op is a near miss too: the reader is the wrong op. Without the ops that
-define a pattern, as the product does a linear layer, there is no near miss, and the same ops are
-one for all rules of a pass together.
+For each op that could end a pattern, a tolerant match allows one flaw and keeps it as the reason. A
+pattern without its last op is a near miss too: the reader is the wrong op. There is no near miss
+without the ops that define a pattern, such as the product of a linear layer. The same ops are one
+near miss for all rules of a pass together.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class NearMiss:
 
 
 class NearMisses:
-    """The near misses of a module, collected before a sweep; `left` says which of them remain.
+    """The near misses of a module, collected before a sweep; `left` lists those that remain.
 
-    `ahead` are the rules of later sweeps: whole patterns that this sweep takes from them are
-    reported. They are no near misses of the later one, which has this object as `before`, and
-    neither are patterns with ops that this sweep made.
+    `ahead` are the rules of later sweeps: whole patterns of theirs that this sweep takes are
+    reported. The later sweep gets this object as `before`; it reports neither these patterns nor
+    patterns with ops that this sweep made.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class NearMisses:
             self._reported.update((name, inner) for inner in whole[0].ops.values())
 
     def _find_flawed(self, rules: Sequence[tuple[str, Fusion]], ops: _Ops) -> None:
-        """Of several flawed matches for the same ops the nearest."""
+        """Record flawed matches; of several with the same ops, only the nearest."""
         near: list[tuple[str, Fusion, Match]] = []
         for name, rule in rules:
             taken = {op for key, op in self._reported if key == name}
@@ -133,16 +133,16 @@ class NearMisses:
         into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """Called by the sweep: a pass replaces these ops."""
+        """Record the ops that a pass replaces; called by the sweep."""
         self._takers.update(dict.fromkeys(ops, rule))
         self._made.update(made)
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """Called by the sweep; a declined match is whole, and so no near miss."""
+        """Record a declined match, which is whole and so no near miss; called by the sweep."""
         self._declined.add((rule, op))
 
     def left(self) -> list[NearMiss]:
-        """The near misses at ops that no larger fusion took; patterns that another pass took."""
+        """List near misses whose op no larger fusion took, and patterns another pass took."""
         found = [
             miss
             for (name, op), miss in self._flawed.items()
@@ -184,10 +184,10 @@ class _Ops:
         taken: Collection[Operation] = (),
         between: int = 0,
     ) -> list[PdOp]:
-        """The ops with which a pattern may end, in their order.
+        """List the ops that may end a pattern, in their order.
 
-        Each of its `defining` ops, other than those that are `taken`, is as near to such an op as
-        in the pattern, with so many other ops `between`.
+        Each of its `defining` ops, except those `taken`, must be as near to such an op as in the
+        pattern, with at most `between` other ops in between.
         """
         found = {op for kind in root.last_types() for op in self._of_type.get(kind, ())}
         for node in defining:
@@ -197,7 +197,7 @@ class _Ops:
         return sorted(found, key=self._numbers.__getitem__)
 
     def _behind(self, node: Node, taken: Collection[Operation], steps: int) -> set[PdOp]:
-        """The ops that read what such an op gives, directly or over so many steps."""
+        """Collect the ops of a node's types and their readers, over at most `steps` steps."""
         last = {op for kind in node.types for op in self._of_type.get(kind, ())}.difference(taken)
         found = set(last)
         for _ in range(steps):
@@ -208,7 +208,7 @@ class _Ops:
 
 @cache
 def _distance(root: Node, node: Node) -> int | None:
-    """The most steps from the end of a pattern down to a node; None where it is not below."""
+    """Compute the most steps from a pattern's end down to a node; None if it is not below."""
     if root is node:
         return 0
     holes = (*root.operands, *((root.instead,) if root.instead is not None else ()))
@@ -218,7 +218,7 @@ def _distance(root: Node, node: Node) -> int | None:
 
 
 def _flaw(rule: Fusion, op: PdOp) -> Match | None:
-    """The pattern that ends at `op` and has one flaw, but the ops that define it."""
+    """Find the nearest match with one flaw that ends at `op` and has the defining ops."""
     every = matches(rule.root, op, tolerant=True)
     flawed = [match for match in islice(every, _MOST_WAYS) if _is_about(match, rule)]
     return min(flawed, key=_closeness) if flawed else None
@@ -238,26 +238,26 @@ _CLOSE = (
 
 
 def _closeness(match: Match) -> int:
-    """Rank of a flawed match, 0 is best: an extra op is nearer to the pattern than a wrong op."""
+    """Rank a flawed match, 0 is best: an extra op is nearer to the pattern than a wrong op."""
     name = match.missed.name if match.missed is not None else ""
     return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
 
 
 def _is_about(match: Match, rule: Fusion) -> bool:
-    """True when the ops that define a pattern are there, if in the wrong region or read wrongly."""
+    """True when the defining ops are present, if in the wrong region or read wrongly."""
     there = match.missed is not None and match.missed.name in ("other-block", "other-result")
     return there or match.ops.keys() >= set(rule.defining)
 
 
 def _below_end(rule: Fusion) -> list[Node]:
-    """The nodes that the last op of a pattern reads, where it does not define the pattern."""
+    """List the nodes that the last op of a pattern reads, unless it defines the pattern."""
     if rule.root in rule.defining:
         return []
     return [node for node in rule.root.operands if isinstance(node, Node)]
 
 
 def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
-    """All of a pattern but its last op, ending at `op` as `node`, with the reader as its flaw."""
+    """Match a pattern without its last op, ending at `op` as `node`; the reader is the flaw."""
     found = next(matches(node, op), None)
     if found is None or not found.ops.keys() >= set(rule.defining):
         return None
@@ -274,7 +274,7 @@ def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
 
 
 def _could_be(op: Operation, node: Node) -> bool:
-    """True for an op that stands where one of a pattern could: of its kind, of as many tensors."""
+    """True for an op that may stand for `node`: of its kind, with as many operands."""
     if not all(kind.has_trait(Elementwise) for kind in node.types):
         return isinstance(op, PdOp)
     is_alike = op.has_trait(Elementwise) or type(op).__module__ in _families(node)

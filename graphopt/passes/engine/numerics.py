@@ -52,5 +52,5 @@ In another order, sums and products overflow at other places, and infinities mee
 
 
 def kinds_compared(numerics: Numerics) -> tuple[Numbers, ...]:
-    """The kinds of numbers on which a rewrite of this class has to keep the results."""
+    """List the kinds of numbers on which a rewrite of this class must keep the results."""
     return tuple(kind for kind in Numbers if kind not in MAY_DIFFER[numerics])

@@ -70,7 +70,7 @@ class Node:
 
     @property
     def expected(self) -> str:
-        """The ops that it may be, in words: many of one family by its name, as `an activation`."""
+        """The ops that match, in words: many of one family by its name, as `an activation`."""
         families = Counter(map(_family, self.types))
         names = list(
             dict.fromkeys(
@@ -88,13 +88,13 @@ class Node:
         return self.operands, (second, first, *rest)
 
     def stand_in(self) -> Hole:
-        """The value that replaces a missing optional op."""
+        """Return the pattern that replaces a missing optional op."""
         if self.instead is not None:
             return self.instead
         return next((o for o in self.operands if not isinstance(o, Value)), self.operands[0])
 
     def result(self, index: int) -> Result:
-        """A use of this result of the op."""
+        """Refer to result `index` of the op."""
         return Result(self, index)
 
     @cached_property
@@ -106,7 +106,7 @@ class Node:
         return None if below is None else below.union(self.types)
 
     def last_types(self) -> set[type[PdOp]]:
-        """Types with which the pattern below this node may end; an optional op may be left out."""
+        """Collect the op types that may end the pattern; an optional op may be left out."""
         below = self.stand_in() if self.optional else None
         return {*self.types, *(below.last_types() if isinstance(below, Node) else ())}
 
@@ -116,7 +116,7 @@ _FEW = 3
 
 
 def _family(op: type[PdOp]) -> str:
-    """The family of an op, which is the file that it is declared in, with its article."""
+    """Return the family of an op, with its article; it is the file that declares the op."""
     name = op.__module__.rpartition(".")[2]
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
@@ -130,7 +130,7 @@ class Result:
 
     @property
     def producers(self) -> Producers:
-        """As those of the node."""
+        """The producers of the node."""
         return self.node.producers
 
 
@@ -138,12 +138,12 @@ Hole = Value | Node | Result
 
 
 def wrong_attr(name: str, node: Node, op: PdOp, attr: str, wanted: Any) -> Reason:
-    """The reason that an op of a pattern has another property than required."""
+    """Build the reason that an op of a pattern has another property than required."""
     return wrong_attrs(name, node, op, {attr: wanted})
 
 
 def wrong_attrs(name: str, node: Node, op: PdOp, wanted: Mapping[str, Any]) -> Reason:
-    """The same for several properties."""
+    """Build the reason that an op of a pattern has other properties than required."""
     found = " and ".join(f"{attr} = {op.attr(attr)}" for attr in wanted)
     values = " and ".join(map(str, wanted.values()))
     return Reason(
@@ -175,7 +175,7 @@ class Match:
         return self.ops[node]
 
     def get(self, node: Node) -> PdOp | None:
-        """The op of an optional node, None when it is missing."""
+        """Return the op of an optional node; None if it is missing."""
         return self.ops.get(node)
 
     @property
@@ -184,15 +184,15 @@ class Match:
         return next(iter(self.ops.values()))
 
     def value(self, hole: Value) -> SSAValue:
-        """The value that flows into a hole."""
+        """Return the value bound to a hole."""
         return self.values[hole]
 
     def copy(self) -> Match:
-        """An independent copy, for trying another way."""
+        """Copy the match, to try another binding."""
         return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
 
     def miss(self, name: str, text: str, fix: str) -> Iterator[Match]:
-        """This match with its one flaw, when it may have one and has none yet."""
+        """Yield a copy of the match with this flaw, if it may have one and has none yet."""
         if self.may_miss:
             flawed = self.copy()
             flawed.missed = Reason(name, text, fix)

@@ -43,7 +43,7 @@ class MadeUp:
     seed: int
 
     def array(self) -> Array:
-        """Numbers from -1 to 1; integers 0 and 1."""
+        """Generate uniform numbers from -1 to 1; integers are 0 or 1."""
         raw = np.random.PCG64(self.seed).random_raw(math.prod(self.shape))
         unit = (np.asarray(raw, np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         dtype = DType(self.dtype)
@@ -55,10 +55,12 @@ class MadeUp:
 class ReplayFile:
     """A program, the steps to run on it, and the failure that follows.
 
-    `steps` are passes as `-p` takes them; fusions that share one sweep are one step. `limit` is
-    that of `--opt-bisect-limit`.
+    `steps` are passes in the syntax of `-p`; fusions that share one sweep are one step. `limit` is
+    the value of `--opt-bisect-limit`.
+
     `kind` is the kind of failure: one of `graphopt.debug.differences.Kind`. `rtol` and `atol` are
-    None for those of the element type. `imports` names the modules that register the passes.
+    None for the tolerances of the element type. `imports` names the modules that register the
+    passes.
     """
 
     what: str
@@ -77,11 +79,11 @@ class ReplayFile:
     inputs: Mapping[str, Array | MadeUp] = field(default_factory=dict[str, "Array | MadeUp"])
 
     def arrays(self) -> dict[str, Array]:
-        """The inputs by name."""
+        """Collect the inputs by name, and generate those given by a seed."""
         return {n: v.array() if isinstance(v, MadeUp) else v for n, v in self.inputs.items()}
 
     def command(self, path: object) -> str:
-        """The command that runs the file again."""
+        """Compose the command that runs the file again."""
         extra = "".join(f" --import {name}" for name in self.imports)
         return f"graphopt replay {path}{extra}"
 
@@ -101,7 +103,7 @@ _KEYS: Mapping[str, type | tuple[type, ...]] = {
 
 
 class _LocatedPrinter(ModulePrinter):
-    """Prints locations where they are known."""
+    """A printer of modules that prints only known locations."""
 
     def print_attribute(self, attribute: Attribute) -> None:
         if isinstance(attribute, UnknownLoc):
@@ -111,19 +113,19 @@ class _LocatedPrinter(ModulePrinter):
 
 
 def module_text(module: ModuleOp) -> str:
-    """A module as text, with the source lines that are known."""
+    """Print a module with its known source lines; long lines are wrapped."""
     return wrap_lines(lines_text(module))
 
 
 def lines_text(module: ModuleOp) -> str:
-    """The same with each op on one line, however long."""
+    """Print a module with its known source lines, each op on one line, however long."""
     stream = StringIO()
     _LocatedPrinter(stream, print_debuginfo=True).print_op(module)
     return stream.getvalue().replace(" \0", "").replace("\0", "loc(unknown)")
 
 
 def write(replay: ReplayFile, path: object = "FILE") -> str:
-    """The text of a file; `path` is where it will be, for the command in its header."""
+    """Compose the text of a replay file; the command in its header names `path`."""
     lines = [TITLE, f"//   {replay.command(path)}"]
     lines += ["// exits with 1 while the failure happens, and with 0 when it is gone:"]
     for key in _KEYS:
@@ -150,12 +152,12 @@ def _input_lines(name: str, value: Array | MadeUp) -> Iterator[str]:
 
 
 def is_replay_file(text: str) -> bool:
-    """True for the text of such a file."""
+    """True for the text of a replay file."""
     return text.startswith(TITLE.rpartition(",")[0])
 
 
 def read(text: str, source: str) -> ReplayFile:
-    """The file of this text; FormatError, naming `source` and the line, for anything else."""
+    """Parse a replay file; raise FormatError, naming `source` and the line, if it is invalid."""
     if not text.startswith(TITLE):
         raise FormatError(f"{source}: the first line should be '{TITLE}'")
     lines = text.splitlines()

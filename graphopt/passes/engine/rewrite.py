@@ -1,8 +1,8 @@
 """Rewrites of single ops, and the values that no rewrite may replace.
 
 A `RewritePass` walks the module once and reports its rewrites, as fusions do, for `explain`. Values
-that a `pd.grad` names are protected: a derivative with respect to a value is not one with respect
-to an equal value.
+that a `pd.grad` names are protected: a derivative with respect to a value differs from the
+derivative with respect to an equal value.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RewritePass(ModulePass, ABC):
 
     @abstractmethod
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        """Change the module; the applied and declined instances, in the order of the walk."""
+        """Rewrite the module; return applied and declined instances in the order of the walk."""
 
 
 class RewriteLog:
@@ -61,19 +61,19 @@ class RewriteLog:
         return bisect.take(self.rule, show_op(op))
 
     def begin(self, op: Operation) -> None:
-        """Note that the next change of the program of `op` begins: a veto undoes all later ones."""
+        """Begin a change of the program of `op`: a veto undoes all that follows."""
         validation.begin(op)
         self.changed = False
 
     def applied(self, op: Operation, *others: Operation, note: str = "") -> None:
-        """Note a change at `op`, before it is made; `note` says more of it in the report."""
+        """Log a change at `op`, before it is made; `note` is added to the report."""
         self.changed = True
         replaced = tuple(show_op(o) for o in (op, *others))
         line = source_line(op.location)
         self.outcomes.append(Applied(self.rule, show_op(op), replaced, line, note))
 
     def undo_if_wrong(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
-        """True when the change that was noted last computes something else; it is undone."""
+        """Undo the change logged last if it computes something else; return whether it did."""
         reason = validation.veto(self.rule, self.numerics, old, values)
         if reason is None:
             self.changed = True
@@ -85,12 +85,12 @@ class RewriteLog:
         return True
 
     def declined(self, op: Operation, reason: Reason) -> None:
-        """Note why `op` was left alone."""
+        """Log the reason why `op` was left alone."""
         self.outcomes.append(Declined(self.rule, show_op(op), reason, source_line(op.location)))
 
 
 def differentiated_values(module: ModuleOp) -> set[SSAValue]:
-    """The values with respect to which gradients are taken, or that stop them."""
+    """Collect the values that gradients are taken with respect to, or that stop gradients."""
     found: set[SSAValue] = set()
     for op in module.walk():
         if isinstance(op, Grad):
@@ -105,11 +105,12 @@ def replace(
     log: RewriteLog | None = None,
     *others: Operation,
 ) -> bool:
-    """Let the users of results of `op` read other values, and erase it.
+    """Replace the uses of results of `op` by other values, and erase `op`.
 
-    A value without a name of its own takes the name of what it replaces. False when a validator
-    finds that the new values are not the old ones; then the program is what it was when the rewrite
-    began. `others` are ops that go with it. Without a log nothing is asked.
+    A value without a name takes the name of the value that it replaces. Return False when a
+    validator finds that the new values differ from the old ones; the program is then restored to
+    the start of the rewrite. `others` are further ops that the rewrite replaces. Without a log
+    nothing is validated.
     """
     if log is not None and log.undo_if_wrong((op, *others), values):
         return False
@@ -124,14 +125,14 @@ def replace(
 
 
 def with_attrs(op: PdOp, attrs: Mapping[str, Any]) -> PdOp:
-    """A copy of an op with other properties, in no block."""
+    """Copy an op with other properties; the copy is in no block."""
     new, kinds = op.clone(), attr_kinds(type(op))
     new.properties.update({name: kinds[name].encode(value) for name, value in attrs.items()})
     return new
 
 
 def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog, *, note: str = "") -> None:
-    """Replace `op` by one with other properties, if the log allows it, and note that."""
+    """Replace `op` by a copy with other properties, if the log allows it, and log that."""
     if log.allow(op):
         log.applied(op, note=note)
         assert op.parent is not None
@@ -141,7 +142,7 @@ def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog, *, note: str = "
 
 
 def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
-    """Put an op of one result in front of another, with its location and the name of `named`."""
+    """Insert an op of one result before another, with its location and the name of `named`."""
     block = before.parent
     assert block is not None
     op.location = before.location

@@ -106,7 +106,7 @@ def _refill(found: dict[str, Attribute], wanted: dict[str, Attribute]) -> None:
 
 
 def top(op: Operation) -> ModuleOp | None:
-    """The module that an op is in."""
+    """Find the module that contains an op; None if there is none."""
     at: Operation | None = op
     while at is not None and not isinstance(at, ModuleOp):
         at = at.parent_op()

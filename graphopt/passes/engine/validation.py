@@ -3,7 +3,7 @@
 It allows all rewrites, except inside of `validating`: there a validator compares the old values
 with the new ones, and a rewrite that changes them is undone and reported as declined, with the
 reason `failed-validation`. Nothing is kept between runs: a `Validation` starts and ends with
-`validating`. Passes do not know the validator; who runs them hands it in.
+`validating`. Passes do not know the validator; the caller of `validating` supplies it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ VALIDATED, NOT_VALIDATED, FAILED = "validated", "not validated", "failed"
 
 @dataclass(frozen=True)
 class Instance:
-    """One rewrite: the ops that it replaces, first the one where it is reported, and values.
+    """One rewrite: the ops that it replaces, first the one that is reported, and the values.
 
-    `values` are old values with the new ones that stand for them. `complete` says that `old` are
+    `values` pairs old values with the new ones that replace them. `complete` means that `old` has
     all ops that the rewrite looked at; otherwise the rewrite may depend on earlier ops. Where the
-    old ops are those of a copy, `new` are the ops that stand for them, and `same` has the values of
-    the copy that are values of the program still, with these.
+    old ops belong to a copy of the program, `new` are the ops that replace them, and `same` maps
+    the values of the copy that the program still has to the program's values.
     """
 
     rule: str
@@ -80,13 +80,13 @@ Form = tuple[dict[str, Attribute], tuple[SSAValue, ...]]
 
 
 def form_of(op: Operation) -> Form:
-    """The form of an op: its properties and operands."""
+    """Capture the form of an op: its properties and operands."""
     return dict(op.properties), tuple(op.operands)
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A rewrite that was validated: the value that was replaced, and the ops as they were then."""
+    """A validated rewrite: the value that was replaced, and the forms of its ops at that time."""
 
     old: SSAValue
     numerics: Numerics
@@ -110,7 +110,7 @@ class Validation:
     """By new value, the latest rewrite that was found to be right."""
 
     def of(self, status: str) -> list[Checked]:
-        """The instances with this status."""
+        """List the instances with this status."""
         return [item for item in self.checked if item.status == status]
 
     @property
@@ -119,7 +119,7 @@ class Validation:
         return self.of(FAILED)
 
     def lines(self) -> Iterator[str]:
-        """The result in words; alike rewrites that were not validated share a line."""
+        """Format the result; equal reports of rewrites not validated share a line."""
         counts = [len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)]
         good, wrong, open_ = counts
         yield (
@@ -133,7 +133,7 @@ class Validation:
             yield f"  {NOT_VALIDATED} in {rule}, {times(number)}: {text}"
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """Convert the result to plain data."""
         rewrites = [
             {"pass": item.rule, "op": item.anchor, "status": item.status, "text": item.text}
             for item in self.checked
@@ -157,7 +157,7 @@ def validating(validator: Validator) -> Generator[Validation]:
 
 
 def current() -> Validation | None:
-    """The validation that is under way."""
+    """Return the active validation; None outside of `validating`."""
     return _validation.get()
 
 
@@ -169,7 +169,7 @@ def veto(
     *,
     complete: bool = False,
 ) -> Reason | None:
-    """A reason when the rewrite computes something else; the caller then undoes it.
+    """Validate a rewrite; return a reason if it computes something else, for the caller to undo it.
 
     The new ops are in place, and nothing reads them but each other. A pass that does not declare
     its class of numerics must be bit-exact.
@@ -193,7 +193,7 @@ def veto(
 
 
 def _made_ops(values: Mapping[SSAValue, SSAValue], kept: KeptModule | None) -> Iterator[Operation]:
-    """The ops that a rewrite has made."""
+    """Yield the ops that a rewrite has made."""
     before = kept.before if kept is not None else frozenset[Operation]()
     waiting, seen = list(values.values()), set[Operation]()
     while waiting:
@@ -205,7 +205,7 @@ def _made_ops(values: Mapping[SSAValue, SSAValue], kept: KeptModule | None) -> I
 
 
 def begin(op: Operation) -> None:
-    """Note that a rewrite of the program of `op` begins: its changes from now on can be undone."""
+    """Take a snapshot of the program of `op` when a rewrite begins, to undo its changes."""
     validation = _validation.get()
     module = top(op) if validation is not None else None
     if validation is not None and module is not None:
@@ -213,9 +213,9 @@ def begin(op: Operation) -> None:
 
 
 def take_back(values: Mapping[SSAValue, SSAValue]) -> None:
-    """Undo a rewrite that was vetoed: all that was done to the program since it began.
+    """Undo a vetoed rewrite: restore the program as it was when the rewrite began.
 
-    New ops from before this call go too, if no op reads them.
+    New ops older than this snapshot are erased too, if no op reads them.
     """
     validation = _validation.get()
     if validation is not None and validation.kept is not None:

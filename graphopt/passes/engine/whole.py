@@ -1,13 +1,13 @@
-"""The changes that a pass made, found by comparing the program before it with the one after it.
+"""The changes that a pass made, found by comparing the program before it with the program after it.
 
-A pass may report other changes than it made, or none. So a copy is taken before it. An op of the
-program that remains, with the same properties, corresponds to its op of the copy; where such an op
-now reads another value, the two values have to be equal as functions of values that both programs
-have. That makes an `Instance` for every group of ops that came, went or changed. If all are right,
+A pass may report other changes than it made, or none. So a copy is taken before it. An op that
+remains in the program, with the same properties, corresponds to its op of the copy; where such an
+op now reads another value, the two values have to be equal as functions of values that both
+programs have. Each group of ops that came, went or changed makes an `Instance`. If all are right,
 so is the program: by induction from its inputs to its results.
 
-Where that cannot be said of a part (a derivative is another, the program takes or gives something
-else), the two programs are compared as wholes.
+Where parts cannot be compared (a derivative or the signature changed), the two programs are
+compared as wholes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ProgramBefore:
         self._copies = dict(zip(module.walk(), self.copy.walk(), strict=True))
 
     def changes(self, rule: str, numerics: Numerics) -> Changes:
-        """The changes since the start of the pass."""
+        """Find the changes since the start of the pass."""
         there = self._there()
         lost = _effects(self.copy, there.values()) - _effects(self.module, there)
         if lost:
@@ -90,7 +90,7 @@ class ProgramBefore:
         )
 
     def proven(self, change: Instance, proofs: Mapping[SSAValue, Proof]) -> bool:
-        """True when this change is a validated rewrite, and is unchanged since."""
+        """True when this change is a validated rewrite that has not changed since."""
         for before, now in change.values:
             proof = proofs.get(now)
             if proof is None or self._values.get(proof.old) is not before:
@@ -115,7 +115,7 @@ class ProgramBefore:
         return True
 
     def _there(self) -> dict[Operation, Operation]:
-        """The ops that have not changed or moved, with their copies."""
+        """Map the unchanged ops to their copies; their parents are unchanged too."""
         found: dict[Operation, Operation] = {}
         for op in self.module.walk():
             copy, parent = self._copies.get(op), op.parent_op()
@@ -138,7 +138,7 @@ def _arguments(op: Operation) -> Iterator[SSAValue]:
 
 
 def _effects(module: ModuleOp, but: Iterable[Operation]) -> Counter[tuple[str, int]]:
-    """The ops with effects beyond their results, which are needed even if unread."""
+    """Count the ops, without `but`, that are needed even if unread, for their effects."""
     left_out = set(but)
     return Counter(
         (op.name, hash(frozenset(op.properties.items())))
@@ -165,7 +165,7 @@ def _is_one(
 def _groups(
     pairs: Iterable[Pair], changed: frozenset[Operation]
 ) -> list[tuple[list[Pair], dict[Operation, None]]]:
-    """The pairs that changed ops connect, with these ops."""
+    """Group the pairs that share changed ops; each group has its pairs and these ops."""
     group_of: dict[Operation, int] = {}
     groups: dict[int, tuple[list[Pair], dict[Operation, None]]] = {}
     for number, pair in enumerate(pairs):
@@ -181,7 +181,7 @@ def _groups(
 
 
 def _changed_inputs(pair: Pair, changed: frozenset[Operation]) -> Iterator[Operation]:
-    """The changed ops that compute a pair of values."""
+    """Yield the changed ops that compute a pair of values."""
     waiting, seen = list(pair), set(pair)
     while waiting:
         op = waiting.pop().owner

@@ -18,15 +18,15 @@ ACTIVATIONS: tuple[type[PdOp], ...] = tuple(
 
 
 def activation_name(op: PdOp) -> str:
-    """The name of an activation in fused ops."""
+    """Return the name of an activation in fused ops."""
     return op.name.removeprefix("pd.")
 
 
 def activation_attrs(op: PdOp, *own: str) -> Mapping[str, Any]:
-    """The properties of an activation as a fused op holds them.
+    """Collect the properties of an activation as a fused op holds them.
 
-    Those in `own` are properties of the fused op; the others, where they are not the defaults, are
-    in its `act_attrs`.
+    Properties in `own` are properties of the fused op; others, where they differ from the defaults,
+    are in its `act_attrs`.
     """
     defaults = default_attrs(type(op))
     attrs: dict[str, Any] = {name: op.attr(name) for name in defaults if name in own}

@@ -1,7 +1,7 @@
 """Attention that a library's own kernel computes, on GPUs (cuDNN) and TPUs (Pallas).
 
-The limits are those that the kernels state. Where nothing is measured, short attention stays with
-XLA: the lengths from which kernels are faster are two and four of their tiles then.
+The limits are the limits that the kernels state. Where nothing is measured, XLA computes short
+attention: kernels are then used from lengths of two (cuDNN) and four (Pallas) of their tiles.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Kernel:
     """The kernel hides all later keys by itself, and computes nothing for them."""
 
     def with_measured_limits(self) -> Kernel:
-        """The same where times are measured: any length, and the widths of all its devices."""
+        """Relax the limits for measured kernels: any length, and the widths of all devices."""
         return replace(self, least_length=1, widest=max(self.widest, WIDEST))
 
 
@@ -66,13 +66,13 @@ KERNELS: Mapping[str, Kernel] = {
 
 
 def rivals_of(platform: str, library: str) -> tuple[str, ...]:
-    """The kernels that are measured on a platform whose devices have a library, if any."""
+    """List the kernels to measure on a platform whose devices have `library`, if any."""
     own = kernels_of(library)
     return (*own, "xla") if platform == "gpu" else own
 
 
 def kernels_of(library: str) -> tuple[str, ...]:
-    """The kernels of a library, those that compute least first."""
+    """List the kernels of a library; the causal one, which computes least, comes first."""
     return tuple(n for n in (f"{library}-causal", library) if n in KERNELS)
 
 
@@ -99,7 +99,7 @@ class Asked:
 
 
 def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
-    """The reason why a kernel is not for this attention."""
+    """Return the reason why a kernel cannot compute this attention, else None."""
     if asked.drops and not kernel.most_scores:
         text = f"the kernel of {kernel.name} draws no dropout as pd.dropout does"
         return Reason("kernel-dropout", text, "leave out the dropout of the weights")
@@ -113,7 +113,7 @@ def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
 
 
 def _of_scores(kernel: Kernel, asked: Asked) -> Reason | None:
-    """The reason not to have all scores in memory at once."""
+    """Return the reason not to have all scores in memory at once, else None."""
     batch = shape_of(asked.q)[:-2]
     if UNKNOWN in (*batch[1:], *asked.lengths):
         text = "how many scores there are is known only when the program runs"
@@ -170,7 +170,7 @@ def _of_mask(kernel: Kernel, asked: Asked) -> Reason | None:
 
 
 def keys_of(k: Any, transposed: bool) -> Tensor:
-    """The type of keys as [..., s, d]; transposed ones are [..., d, s]."""
+    """Return the type of keys as [..., s, d]; transposed keys are [..., d, s]."""
     if not transposed:
         return k
     *batch, width, length = shape_of(k)

@@ -1,8 +1,8 @@
-"""Attention by the kernels of libraries, on GPUs and TPUs: `attention_kernels.py` says which.
+"""Attention by the kernels of libraries, on GPUs and TPUs: `attention_kernels.py` has their limits.
 
-The property `algorithm` that this sets is obeyed by the lowering; on other devices, where a dumped
-program may run, attention is computed as without it. Where kernels are measured, the quickest one
-is chosen, if it is quicker than what XLA does without any.
+The pass sets the property `algorithm`, which the lowering obeys; on other devices, where a dumped
+program may run, attention is computed without a kernel. Where kernels are measured, the quickest
+kernel is chosen, if it is quicker than XLA's own code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from graphopt.passes.fusions.attention_kernels import (
 
 @dataclass(frozen=True)
 class ChooseAttention(RewritePass):
-    """Let a library's kernel compute the attention that it takes."""
+    """Choose a library's kernel for attention that the kernel supports."""
 
     name = "choose-attention"
     numerics = Numerics.REASSOCIATING
@@ -71,7 +71,7 @@ class ChooseAttention(RewritePass):
     def _quickest(
         self, op: FusedDotProductAttention, measure: Measure, twice: bool, trained: bool
     ) -> tuple[str | Reason, str]:
-        """The quickest kernel with what a report says of it, or the reason why there is none."""
+        """Choose the quickest kernel, with a note for the report, or return why there is none."""
         reason, paying = Reason("no-kernel", "these devices have none"), dict[str, KernelTime]()
         for name in rivals_of(self.platform, self.kernel):
             refused = _refusal(KERNELS[name].with_measured_limits(), op, twice)
@@ -107,7 +107,7 @@ def _refusal(kernel: Kernel, op: FusedDotProductAttention, twice: bool) -> Reaso
 
 
 def _differentiated_twice(module: ModuleOp) -> Iterator[Operation]:
-    """The ops that a derivative of a derivative goes through."""
+    """Yield the ops before each gradient that differentiates another gradient."""
     for op in module.walk():
         if isinstance(op, Grad):
             region = ops_before(op)

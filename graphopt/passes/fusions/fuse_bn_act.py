@@ -1,8 +1,8 @@
 """batch_norm + activation -> fused_batch_norm_act.
 
 A superset of Paddle's pattern: any float dtype, both layouts, training and inference, and any
-activation of one tensor. Forward and
-backward are one rewrite, because the backward is derived from the fused op.
+activation of one tensor. Forward and backward are one rewrite, because the backward is derived from
+the fused op.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class BatchNormActivation(Fusion):
 
 
 def check_not_synchronised(norm: PdOp) -> Reason | None:
-    """A reason to leave a synchronised batch_norm alone, as Paddle does."""
+    """Return a reason to leave a synchronized batch_norm alone, as Paddle does."""
     if norm.attr("sync"):
         return Reason(
             "synchronised",
@@ -60,19 +60,19 @@ def check_not_synchronised(norm: PdOp) -> Reason | None:
 
 
 def norm_operands(norm: PdOp) -> list[SSAValue | None]:
-    """x, mean, variance, scale and bias; absent ones are None."""
+    """List x, mean, variance, scale and bias; absent ones are None."""
     return [group[0] if group else None for group in norm.operand_groups()]
 
 
 def norm_results(root: PdOp, norm: PdOp, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
-    """The fused op's output stands for the root's, its statistics for the batch_norm's."""
+    """Map the root's output and the batch_norm's statistics to the fused op's results."""
     statistics = zip(norm.results[1:], fused.results[1:], strict=True)
     return {root.results[0]: fused.results[0], **dict(statistics)}
 
 
 @dataclass(frozen=True)
 class FuseBnAct(FusionPass):
-    """Batch normalisation with the activation that follows it."""
+    """Fuse batch normalization with the activation that follows it."""
 
     name = "fuse-bn-act"
     RULES = (BatchNormActivation(),)

@@ -59,7 +59,7 @@ class BatchNormAddActivation(Fusion):
 
 @dataclass(frozen=True)
 class FuseBnAddAct(FusionPass):
-    """Batch normalisation, the residual add after it, and the activation."""
+    """Fuse batch normalization, the residual add after it, and the activation."""
 
     name = "fuse-bn-add-act"
     RULES = (BatchNormAddActivation(),)

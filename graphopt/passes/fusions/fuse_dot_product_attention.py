@@ -63,9 +63,9 @@ from graphopt.passes.fusions.transformer_parts import (
 class Core:
     """The pattern between q, k, v and the weighted sum.
 
-    The scale may be in any of four places, also after the masks. Two masks may be added, one more
-    where the scores are divided into windows, and one be subtracted after the scale. Half types may
-    be cast to float32 for the masks, the softmax and the dropout.
+    The scale may be in any of four places, also after the masks. Two masks may be added, a third
+    one where the scores are divided into windows, and one may be subtracted after the scale. Half
+    types may be cast to float32 for the masks, the softmax and the dropout.
     """
 
     def __init__(self, q: Hole, k: Hole, v: Hole, *, swaps_keys: bool = False) -> None:
@@ -109,7 +109,7 @@ class Core:
         self.out = Node(Matmul, narrower, v, name="weighted_sum")
 
     def check(self, match: Match) -> Reason | None:
-        """The reason why this is not attention, apart from the layout of q, k and v."""
+        """Check that this is attention, apart from the layout of q, k and v."""
         softmax = match[self.softmax]
         if softmax.attr("axis") not in (-1, rank_of(softmax.results[0].type) - 1):
             return wrong_attr("softmax-axis", self.softmax, softmax, "axis", -1)
@@ -127,7 +127,7 @@ class Core:
         return self._check_casts(match) or self._check_mask(match)
 
     def _check_casts(self, match: Match) -> Reason | None:
-        """The reason why the casts do more than compute a softmax of a half type in float32."""
+        """Check that the casts only compute a softmax of a half type in float32."""
         own = dtype_of(match[self.product].results[0].type)
         for node in self.casts:
             cast = match.get(node)
@@ -172,13 +172,13 @@ class Core:
         return None
 
     def _fill(self, match: Match) -> float | None:
-        """The score of an element that a boolean mask hides; None without a mask or if unknown."""
+        """Return the score where a boolean mask hides; None without a mask or if unknown."""
         if match.get(self.hidden):
             return constant(match.value(self.fill))
         return constant(match.value(self.blank)) if match.get(self.blanked) else None
 
     def mask_in(self, match: Match, before: Before, *, in_windows: bool = False) -> SSAValue | None:
-        """The mask, boolean or additive, None when there is none.
+        """Build the mask, boolean or additive; None if there is none.
 
         It fits the scores, or with `in_windows` the scores divided into images and windows.
         """
@@ -204,7 +204,7 @@ class Core:
         return before(Subtract.make(total, taken))
 
     def whole_masks(self, match: Match) -> list[SSAValue]:
-        """The masks of scores that are not divided into windows, as they are in the program."""
+        """List the program's masks of scores that are not divided into windows."""
         holes = (
             (self.hidden, self.seen),
             (self.blanked, self.unseen),
@@ -215,12 +215,12 @@ class Core:
         return [match.value(hole) for node, hole in holes if match.get(node)]
 
     def mask_type(self, match: Match) -> Attribute | None:
-        """The type of one of the masks."""
+        """Return the type of one of the masks; None without masks."""
         windows = [match.value(self.windows.mask)] if match.get(self.windows.masked) else []
         return next((mask.type for mask in (*self.whole_masks(match), *windows)), None)
 
     def attrs(self, match: Match) -> Mapping[str, Any]:
-        """The properties of the fused ops for the ops between the products."""
+        """Collect the fused op's scaling factor and fill from the ops between the products."""
         behind = self.rescaled.factor(match)
         factor = behind
         for part in (self.scaled_q, self.scaled_k, self.scaled):
@@ -233,7 +233,7 @@ class Core:
 
 
 class WindowMask:
-    """A mask for each window of an image, added where the first axis is divided into the two.
+    """A mask for each window of an image, added to scores split into images and windows.
 
     [images * windows, ...] becomes [images, windows, ...] and, with the mask, is joined again.
     """
@@ -245,7 +245,7 @@ class WindowMask:
         self.out = Node(Reshape, self.masked, optional=True, instead=scores, name="joined_scores")
 
     def check(self, match: Match, scores: Attribute) -> Reason | None:
-        """The reason why the reshapes do more than divide the first axis and join it again."""
+        """Check that the reshapes only divide the first axis and join it again."""
         if match.get(self.out) is None:
             return None
         images, windows, *rest = self._shape(match)
@@ -269,7 +269,7 @@ class WindowMask:
         return shape_of(match[self.apart].results[0].type)
 
     def mask_in(self, match: Match, before: Before, *, in_windows: bool) -> SSAValue:
-        """The mask for the scores in windows, or for the joined ones."""
+        """Build the mask for scores in windows or, without `in_windows`, for joined scores."""
         mask = match.value(self.mask)
         if in_windows:
             return mask
@@ -280,7 +280,7 @@ class WindowMask:
         return _reshape_value(mask, (images * windows, *own[2:]), before)
 
     def check_sizes(self, match: Match) -> Reason | None:
-        """The reason why the mask cannot be repeated for each image before the program runs."""
+        """Check that the sizes to repeat the mask for each image are known at compile time."""
         if match.get(self.out) is None:
             return None
         mask = match.value(self.mask)
@@ -288,18 +288,18 @@ class WindowMask:
         return self.unknown(match[self.apart].results[0]) if whole else None
 
     def unknown(self, value: SSAValue) -> Reason:
-        """The reason that a size is needed that is known only when the program runs."""
+        """Build the reason that a required size is known only at run time."""
         text = f"sizes of {show(value.type)}, divided into images and windows, are not known"
         return Reason("windows-unknown", text, "declare the data with known sizes")
 
     def divide_windows(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
-        """q, k or v with the first axis divided as that of the scores is."""
+        """Divide the first axis of q, k or v into images and windows, as in the scores."""
         images, windows, *_ = self._shape(match)
         return _reshape_value(value, (images, windows, *shape_of(value.type)[1:]), before)
 
 
 def _reshape_value(value: SSAValue, shape: tuple[int, ...], before: Before) -> SSAValue:
-    """The value in this shape; of a reshape, what it is made of."""
+    """Reshape a value; skip a reshape that made it, and read its operand."""
     if isinstance(value.owner, Reshape) and 0 not in shape:
         value = value.owner.operands[0]
     return before(Reshape.make(value, shape=shape))
@@ -333,9 +333,9 @@ _FARTHEST = 24
 
 
 def _way_to_product(scores: SSAValue) -> list[PdOp] | None:
-    """The ops from scores up to the product that they come from; None when they come from none.
+    """Find the ops from scores up to the product that computes them; None if there is none.
 
-    A product with a matrix is a linear layer.
+    A product with a matrix is a linear layer and does not count.
     """
     ways: list[tuple[SSAValue, list[PdOp]]] = [(scores, [])]
     for value, way in ways:  # grows
@@ -356,7 +356,7 @@ class DotProductAttention(Fusion):
     part: Fusion | None = WEIGHING
 
     def lacking(self, part: Match) -> Reason | None:
-        """The reason naming the op between a product and a softmax that is no part of attention."""
+        """Name the op between a product and a softmax that is no part of attention."""
         way = _way_to_product(part.value(WEIGHING.scores))
         if way is None:
             return None
@@ -382,7 +382,7 @@ class DotProductAttention(Fusion):
         return self.core.check(match) or self._check_windows(match)
 
     def _check_windows(self, match: Match) -> Reason | None:
-        """The reason why q, k, v and the masks cannot be divided into windows."""
+        """Check that q, k, v and the masks can be divided into windows."""
         core = self.core
         if match.get(core.windows.out) is None:
             return None
@@ -426,7 +426,7 @@ class DotProductAttention(Fusion):
 
 @dataclass(frozen=True)
 class FuseDotProductAttention(FusionPass):
-    """The sum of values, weighted by the similarity of queries and keys."""
+    """Fuse the sum of values, weighted by the similarity of queries and keys."""
 
     name = "fuse-dot-product-attention"
     numerics = Numerics.REASSOCIATING
@@ -439,7 +439,7 @@ LONG = 512
 
 
 class LongAttention(DotProductAttention):
-    """The core on sequences that are long enough for it to be faster as one op."""
+    """The core on sequences that are so long that one op is faster."""
 
     part = None
 
@@ -459,7 +459,7 @@ class LongAttention(DotProductAttention):
 
 @dataclass(frozen=True)
 class FuseLongAttention(FuseDotProductAttention):
-    """The core of attention over long sequences, with any strategy."""
+    """Fuse the core of attention over long sequences, with any strategy."""
 
     name = "fuse-long-attention"
     RULES = (LongAttention(),)
@@ -494,7 +494,7 @@ class KernelAttention(DotProductAttention):
 
 @dataclass(frozen=True)
 class FuseCudnnAttention(FuseDotProductAttention):
-    """The core of attention where cuDNN has a kernel for it, with any strategy."""
+    """Fuse the core of attention where cuDNN has a kernel for it, with any strategy."""
 
     name = "fuse-cudnn-attention"
     RULES = (KernelAttention(KERNELS["cudnn"]),)
@@ -502,7 +502,7 @@ class FuseCudnnAttention(FuseDotProductAttention):
 
 @dataclass(frozen=True)
 class FusePallasAttention(FuseDotProductAttention):
-    """The core of attention where JAX has a Pallas kernel for it, on TPUs."""
+    """Fuse the core of attention where JAX has a Pallas kernel for it, on TPUs."""
 
     name = "fuse-pallas-attention"
     RULES = (KernelAttention(KERNELS["pallas"]),)

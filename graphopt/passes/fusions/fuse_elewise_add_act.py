@@ -28,7 +28,7 @@ JOINED: tuple[type[PdOp], ...] = (Scale, *ACTIVATIONS)
 
 
 def check_activation(node: Node, op: PdOp) -> Reason | None:
-    """The reason why this op cannot be the activation of a fused add, None when it can."""
+    """Check that an op can be the activation of a fused add."""
     if isinstance(op, Scale):
         if op.attr("bias") != 0:
             return wrong_attr("scale-has-bias", node, op, "bias", 0.0)
@@ -42,7 +42,7 @@ def check_activation(node: Node, op: PdOp) -> Reason | None:
 
 
 def functor(op: PdOp) -> tuple[str, dict[str, Any]]:
-    """The name of an activation in `functor_list`, and the properties that it brings."""
+    """Return the name of an activation in `functor_list`, and its properties in the fused op."""
     if isinstance(op, Scale):
         return "scale", {"scale": op.attr("scale")}
     return activation_name(op), dict(activation_attrs(op, "approximate"))
@@ -92,7 +92,7 @@ class AddOfActivation(Fusion):
 
 @dataclass(frozen=True)
 class FuseElewiseAddAct(FusionPass):
-    """Adds with the activation before or after them."""
+    """Fuse adds with the activation before or after them."""
 
     name = "fuse-elewise-add-act"
     RULES = (ActivationOfAdd(), AddOfActivation())

@@ -19,7 +19,7 @@ from graphopt.passes.fusions.activations import ACTIVATIONS, activation_attrs, a
 
 
 def check_linear(match: Match, matmul: Node, bias: Value) -> Reason | None:
-    """The reason why a matmul and an add are not a linear layer, None when they are."""
+    """Check that a matmul and an add are a linear layer."""
     product, vector = match[matmul], match.value(bias)
     if rank_of(product.operands[0].type) < 2 or rank_of(product.operands[1].type) != 2:
         found = " and ".join(show(operand.type) for operand in product.operands[:2])
@@ -84,7 +84,7 @@ class Linear(Fusion):
 
 @dataclass(frozen=True)
 class FuseGemmEpilogue(FusionPass):
-    """Linear layers with their activations."""
+    """Fuse linear layers with their activations."""
 
     name = "fuse-gemm-epilogue"
     RULES = (LinearActivation(), Linear())

@@ -47,7 +47,7 @@ class ReluDepthwiseConv(Fusion):
 
 @dataclass(frozen=True)
 class FuseReluDepthwiseConv(FusionPass):
-    """Depthwise convolutions with the relu before them."""
+    """Fuse depthwise convolutions with the relu before them."""
 
     name = "fuse-relu-depthwise-conv"
     RULES = (ReluDepthwiseConv(),)

@@ -21,7 +21,7 @@ from graphopt.passes.fusions.fuse_bn_add_act import BatchNormAddActivation
 
 
 def same_convolution(match: Match, conv: Node) -> SSAValue:
-    """The result of a copy of the matched convolution, in front of the end of the pattern."""
+    """Clone the matched convolution before the pattern's last op, and return its result."""
     copy = match[conv].clone()
     assert match.root.parent is not None
     match.root.parent.insert_op_before(copy, match.root)
@@ -62,7 +62,7 @@ class PlainUnit(BatchNormActivation):
 
 @dataclass(frozen=True)
 class FuseResunit(FusionPass):
-    """Batch normalisation after a convolution, with the ops that follow it."""
+    """Fuse batch normalization after a convolution with the ops that follow it."""
 
     name = "fuse-resunit"
     RULES = (ResidualUnit(), PlainUnit())

@@ -94,7 +94,7 @@ class Attention(Fusion):
         self.defining = (self.core.product, self.core.softmax)
 
     def lacking(self, part: Match) -> Reason:
-        """The reason naming the projection, of q, k, v or the end, that is missing."""
+        """Name the missing projection: of q, k or v, or at the end."""
         fix = "none: fuse_dot_product_attention takes the core of it"
         for hole in (CORE.q, CORE.k, CORE.v):
             found = origin(part.value(hole))
@@ -122,7 +122,7 @@ class Attention(Fusion):
         )
 
     def _check_heads(self, match: Match) -> Reason | None:
-        """The reason why q, k and v are not split from the projections and merged again."""
+        """Check that q, k and v are split from the projections, and merged again."""
         for name, fits, text in (
             (
                 "heads",
@@ -138,7 +138,7 @@ class Attention(Fusion):
         return None
 
     def _layout(self, match: Match, edit: Edit | None = None) -> HeadLayout | None:
-        """The layout of q, k and v in the projections, None when it is another one."""
+        """Find the layout of q, k and v in the projections; None if it is an unknown one."""
         product = match[self.core.product]
         values = (*product.operands, match[self.core.out].operands[1])
         swapped = (False, not product.attr("transpose_y"), False)
@@ -153,7 +153,7 @@ class Attention(Fusion):
     def _layouts(
         self, match: Match, part: int, value: SSAValue, edit: Edit | None, *, swapped: bool
     ) -> tuple[HeadLayout, ...]:
-        """The layouts in which `value` is q, k or v, by number."""
+        """List the layouts in which `value` is q, k or v; `part` is its number."""
         joint = len(self.parts.layers) == 1
         start = self.parts.layer(part).out(match)
         if rank_of(start.type) != 3 or shape_of(start.type)[-1] == UNKNOWN:
@@ -189,9 +189,9 @@ class Attention(Fusion):
         return found is not None and np.array_equal(found, indices)
 
     def _rows(self, match: Match) -> SSAValue | None:
-        """The tensor that `joined` takes sizes of, if any.
+        """Return the tensor that `joined` takes sizes of, if any.
 
-        The fused op removes a norm in front of the projections, so `x` takes its place.
+        The fused op removes a norm before the projections, so `x` takes its place.
         """
         joined = match[self.joined]
         if not isinstance(joined, ReshapeLike):
@@ -200,7 +200,7 @@ class Attention(Fusion):
         return match.value(self.x) if norm is not None and like is norm.results[0] else like
 
     def _check_rows(self, match: Match) -> Reason | None:
-        """The reason why the sizes of `joined` would be gone: a value inside has them."""
+        """Check that `joined` takes no sizes of an inner value, which the fusion removes."""
         rows = self._rows(match)
         owner = None if rows is None else rows.owner
         if not isinstance(owner, PdOp) or owner not in match.ops.values():
@@ -210,7 +210,7 @@ class Attention(Fusion):
         return Reason("part-of-itself", text, f"take them of `{self.x.name}`")
 
     def _biases(self, match: Match, before: Before) -> list[SSAValue]:
-        """The biases of the projections; where only some have one, the others get zeros."""
+        """Collect the biases of the projections; where only some have one, the others get zeros."""
         layers = self.parts.layers
         if all(layer.bias_in(match) is None for layer in layers):
             return []
@@ -256,7 +256,7 @@ class Attention(Fusion):
         )
 
     def inner_results(self, match: Match) -> Collection[SSAValue]:
-        """The keys and values, which the next step takes for its cache."""
+        """List the keys and values that the next step takes for its cache."""
         return self.parts.kept_cache(match)
 
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
@@ -265,7 +265,7 @@ class Attention(Fusion):
 
 
 def _edit_that_helps(name: str, match: Match, fits: Callable[[Edit], object]) -> Reason | None:
-    """The reason that one op of the pattern moves elements in another way than `fits` requires."""
+    """Find other properties of one op for which `fits` holds, and name the op in a reason."""
     for node, op in match.ops.items():
         for edit in edits(op):
             if fits(edit):
@@ -279,7 +279,7 @@ def _zeros(columns: int, like: SSAValue) -> PdOp:
 
 @dataclass(frozen=True)
 class FuseAttention(FusionPass):
-    """The attention half of a Transformer layer."""
+    """Fuse the attention half of a Transformer layer."""
 
     name = "fused-attention"
     numerics = Numerics.REASSOCIATING

@@ -33,7 +33,7 @@ from graphopt.passes.fusions.transformer_parts import (
 class FeedForward(Fusion):
     """x + dropout2(linear2(dropout1(act(linear1(x))))), with the norm in front, after or nowhere.
 
-    The norm is required where `norm` says; without it this is the pattern for "none".
+    The norm is required at the place that `norm` names; the pattern without a norm is "none".
     """
 
     def __init__(self, norm: str) -> None:
@@ -63,7 +63,7 @@ class FeedForward(Fusion):
         )
 
     def _check_surroundings(self, match: Match) -> Reason | None:
-        """Two linear layers alone are as often the end of a network as half of a layer."""
+        """Decline two bare linear layers, as often the end of a network as half a layer."""
         around = (self.pre, self.dropout1, self.dropout2, self.residual, self.post)
         if any(match.get(node) is not None for node in around):
             return None
@@ -112,7 +112,7 @@ class FeedForward(Fusion):
 
 @dataclass(frozen=True)
 class FuseFeedForward(FusionPass):
-    """The position-wise half of a Transformer layer."""
+    """Fuse the position-wise half of a Transformer layer."""
 
     name = "fused-feedforward"
     numerics = Numerics.REASSOCIATING

@@ -1,9 +1,9 @@
 """Destination of each element of a projection in the heads, traced through shape ops.
 
 Reshapes, transposes, splits and slices can divide columns among heads in many equivalent ways. The
-ops are applied to an array whose elements say where they come from; the result is compared with the
-two layouts that fused attention knows. So any equivalent chain is recognised, and one with a wrong
-axis or order is not.
+ops are applied to an array of source indices; the result is compared with the two layouts that
+fused attention supports. So any equivalent chain is recognized, and one with a wrong axis or order
+is not.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ ROWS = (2, 3)
 
 
 def source_indices(columns: int) -> Array:
-    """[rows, columns]: where each element of a projection is."""
+    """Number the elements of a projection, as an array [batch, time, columns]."""
     return np.arange(ROWS[0] * ROWS[1] * columns).reshape(*ROWS, columns)
 
 
 def heads_of(indices: Array, heads: int, part: int, layout: str) -> Array:
-    """q, k or v ([n, heads, length, size], by number) of a projection of all three."""
+    """Take q, k or v, by number, from a joint projection, as [n, heads, length, size]."""
     size = indices.shape[-1] // (3 * heads)
     if layout == "split":
         return indices.reshape(*ROWS, 3, heads, size)[:, :, part].transpose(0, 2, 1, 3)
@@ -66,9 +66,9 @@ class Edit:
 
 
 def axes_of(array: Array, columns: int) -> str:
-    """The axes of heads in order, by the steps between their elements.
+    """Name the axes of heads in order, by the strides between their elements.
 
-    n and t are those of batch and time, h that of the heads, d that of a head's elements.
+    n is the batch, t is time, h counts the heads, and d the elements of a head.
     """
     # one column is an element of a head, but its steps are those of the length
     steps = {1: "d", columns: "t", columns * ROWS[1]: "n"}
@@ -86,10 +86,10 @@ def trace(
     edit: Edit | None = None,
     passed: Mapping[PdOp, SSAValue] | None = None,
 ) -> Array | None:
-    """The elements of `value`, of which `start` has these; None when a step is not understood.
+    """Trace the elements of `value` back to `start`, whose elements are `indices`.
 
-    With an `edit`, the elements after that edit. The ops in `passed` leave the elements of one
-    operand at their places.
+    Return None if a step is not understood. With an `edit`, trace as if the op had those
+    properties. The ops in `passed` leave the elements of one operand in place.
     """
     if value is start:
         return indices
@@ -109,14 +109,14 @@ def trace(
 
 
 def _moved_operand(op: PdOp) -> SSAValue:
-    """The operand whose elements an op moves or scales, which a number in front is not."""
+    """Return the operand whose elements an op moves or scales, skipping a leading constant."""
     first = op.operands[0]
     in_front = isinstance(op, Multiply) and constant(first) is not None
     return op.operands[1] if in_front else first
 
 
 def origin(value: SSAValue) -> Operation | Block:
-    """The op that computed the elements which reach `value` only moved and scaled."""
+    """Find the op that computed the elements which reach `value` only moved and scaled."""
     owner = value.owner
     while isinstance(owner, PdOp) and type(owner) in _STEPS:
         owner = _moved_operand(owner).owner
@@ -124,7 +124,7 @@ def origin(value: SSAValue) -> Operation | Block:
 
 
 def edits(op: PdOp) -> Iterator[Edit]:
-    """Other ways to move the same elements with one op."""
+    """Yield other ways to move the same elements with one op."""
     attrs, rank = op.attr_values(), rank_of(op.operands[0].type)
     if isinstance(op, Transpose):
         orders = permutations(range(rank)) if rank < 5 else _swaps(attrs["perm"])
@@ -165,7 +165,7 @@ def _transpose(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None
 
 
 def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
-    """Only of the dimensions after batch and time."""
+    """Reshape the dimensions after batch and time; None if these two change."""
     have = shape_of(op.operands[0].type)
     found = resolve_shape(have, attrs["shape"])
     if found[:2] != have[:2]:
@@ -220,7 +220,7 @@ def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _reshape_like(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
-    """The dimensions after batch and time become one; the length may be what is left."""
+    """Merge the dimensions after batch and time into one; the length may be a -1."""
     wanted, like = attrs["shape"], shape_of(op.operands[1].type)
     if len(wanted) != 3 or wanted[0] == -1:
         return None
@@ -241,7 +241,7 @@ def _tile(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _expand(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
-    """Only of axes that have one element; ValueError for new axes in front."""
+    """Expand axes of one element; raise ValueError for other axes and for new axes in front."""
     have, wanted = shape_of(op.operands[0].type), attrs["shape"]
     sizes = zip(have, wanted, array.shape, strict=True)
     shape = [own if size in (-1, was) else size if was == 1 else 0 for was, size, own in sizes]

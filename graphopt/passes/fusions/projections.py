@@ -1,7 +1,7 @@
 """Queries, keys and values of attention, from their source to the products: parts of its pattern.
 
-A projection is divided into heads; heads of queries and keys may be rotated by rotary positions,
-keys and values follow those of a cache, and each head of them may serve several heads of queries.
+A projection is divided into heads. Heads of queries and keys may be rotated by rotary positions.
+Keys and values may be appended to a cache, and each of their heads may serve several query heads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS = ("self", "split", "slices", "cross")
 
 
 class Rotary:
-    """heads * cos + [-second half, first half] * sin, or the heads as they are."""
+    """heads * cos + [-second half, first half] * sin, or the heads unchanged."""
 
     def __init__(self, name: str, heads: Hole, cosine: Value, sine: Value) -> None:
         self.name, self.cosine, self.sine = name, cosine, sine
@@ -56,11 +56,11 @@ class Rotary:
         )
 
     def source(self, match: Match) -> SSAValue:
-        """The heads before they are rotated."""
+        """Return the heads before the rotation."""
         return match[self.first].operands[0]
 
     def check(self, match: Match) -> Reason | None:
-        """The reason why this is no rotation of the two halves of the last axis."""
+        """Check that this rotates the two halves of the last axis."""
         if match.get(self.out) is None:
             return None
         heads = self.source(match)
@@ -94,7 +94,7 @@ class Rotary:
         return Reason("rotary-shape", f"{text}sum of {show(rotated)}", fix)
 
     def numbers(self, match: Match, by_time: bool, before: Before) -> list[SSAValue]:
-        """The cosines and sines for heads [n, heads, t, d]; nothing where nothing is rotated."""
+        """Build the cosines and sines for heads [n, heads, t, d]; empty without rotation."""
         if match.get(self.out) is None:
             return []
         found: list[SSAValue] = []
@@ -132,7 +132,7 @@ class InHeads:
         self.out = Node(Transpose, top, optional=True, name=f"{name}_heads")
 
     def passed_operand(self, match: Match) -> Mapping[PdOp, SSAValue]:
-        """The operand whose elements the ops keep at their places, for `trace`."""
+        """Map ops to the operand whose elements they keep in place, for `trace`."""
         found: dict[PdOp, SSAValue] = {}
         if self.rotary is not None and (rotated := match.get(self.rotary.out)) is not None:
             found[rotated] = self.rotary.source(match)
@@ -178,17 +178,17 @@ class Projections:
         self.q, self.k, self.v = (part.out for part in self.parts)
 
     def layer(self, part: int) -> LinearPart:
-        """The layer that computes q, k or v, by number."""
+        """Return the layer that computes q, k or v, by number."""
         return self.layers[part if len(self.layers) == 3 else 0]
 
     def passed_operands(self, match: Match) -> Mapping[PdOp, SSAValue]:
-        """As `InHeads.passed_operand`, of all three."""
+        """Merge the `passed_operand` mappings of q, k and v."""
         return {
             op: value for part in self.parts for op, value in part.passed_operand(match).items()
         }
 
     def check(self, match: Match) -> Reason | None:
-        """The reason why the rotary positions or the cache are not those of a fused op."""
+        """Check that the fused op supports the rotary positions and the cache."""
         q, k, _ = self.parts
         assert q.rotary is not None and k.rotary is not None
         for rotary in (q.rotary, k.rotary):
@@ -219,7 +219,7 @@ class Projections:
         return None
 
     def _check_axes(self, match: Match) -> Reason | None:
-        """The reason why heads are not [n, t, heads, d] or [n, heads, t, d] where it matters."""
+        """Check that rotated and cached heads are [n, t, heads, d] or [n, heads, t, d]."""
         rotary, cache = set[int | None](), set[int | None]()
         for number, part in enumerate(self.parts):
             if part.rotary is not None and match.get(part.rotary.out):
@@ -244,7 +244,7 @@ class Projections:
         return None
 
     def _axes(self, match: Match, part: int, value: SSAValue) -> str:
-        """The axes of q, k or v at some place, "nthd" or "nhtd"; empty when they are others."""
+        """Return the axes of q, k or v at `value`, "nthd" or "nhtd"; "" for any other axes."""
         start = self.layer(part).out(match)
         columns = shape_of(start.type)[-1]
         if rank_of(start.type) != 3 or columns == UNKNOWN:
@@ -254,24 +254,27 @@ class Projections:
         return axes if axes[:1] == "n" and "t" in axes[1:3] else ""
 
     def is_by_time(self, match: Match, *, cache: bool) -> bool:
-        """True when the cache, or what is rotated, is [n, t, heads, d]."""
+        """True when the cache, or the rotated value, is [n, t, heads, d]."""
         part = self.parts[1]
         node = part.cached if cache else part.rotary and part.rotary.out
         op = match.get(node) if node else None
         return op is not None and self._axes(match, 1, self.passed_operands(match)[op])[1] == "t"
 
     def cache(self, match: Match) -> list[SSAValue]:
-        """The keys and the values before the new ones, where there are."""
+        """Return the cached keys and values, before the new ones; empty without a cache."""
         ops = [match.get(part.cached) for part in self.parts if part.cached]
         return [op.operands[0] for op in ops if op is not None]
 
     def kept_cache(self, match: Match) -> list[SSAValue]:
-        """All keys and all values, of a cache, that other ops may read."""
+        """Return all keys and all values of a cache, which other ops may read.
+
+        Values that a `pd.grad` names are left out.
+        """
         ops = [match.get(part.cached) for part in self.parts if part.cached]
         return [op.results[0] for op in ops if op is not None and not _is_named(op.results[0])]
 
     def rotary(self, match: Match, before: Before) -> list[SSAValue]:
-        """The cosines and sines for heads [n, heads, t, d], where there are."""
+        """Build the cosines and sines for heads [n, heads, t, d]; empty without rotation."""
         rotary = self.parts[0].rotary
         assert rotary is not None
         return rotary.numbers(match, self.is_by_time(match, cache=False), before)

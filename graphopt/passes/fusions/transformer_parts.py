@@ -31,7 +31,7 @@ class LinearPart:
         )
 
     def check(self, match: Match) -> Reason | None:
-        """The reason why this is no linear layer with a matrix [in, out]."""
+        """Check that this is a linear layer with a matrix as its weight."""
         product = match[self.matmul]
         x, weight = product.operands
         if rank_of(x.type) < 2 or rank_of(weight.type) != 2:
@@ -53,22 +53,22 @@ class LinearPart:
         return None
 
     def columns(self, match: Match) -> int:
-        """The number of columns of the layer's result."""
+        """Return the number of columns of the layer's result."""
         transposed = match[self.matmul].attr("transpose_y")
         return shape_of(match.value(self.weight).type)[0 if transposed else 1]
 
     def weight_in(self, match: Match, before: Before) -> SSAValue:
-        """The weight as [in, out]."""
+        """Return the weight as [in, out], transposed if it is not."""
         weight = match.value(self.weight)
         transposed = match[self.matmul].attr("transpose_y")
         return before(Transpose.make(weight, perm=(1, 0))) if transposed else weight
 
     def bias_in(self, match: Match) -> SSAValue | None:
-        """The bias, None when it is missing."""
+        """Return the bias; None if it is missing."""
         return match.value(self.bias) if match.get(self.add) else None
 
     def out(self, match: Match) -> SSAValue:
-        """The result of the layer."""
+        """Return the result of the layer."""
         return (match.get(self.add) or match[self.matmul]).results[0]
 
 
@@ -83,7 +83,7 @@ class ScaledPart:
         self.factors = ((self.multiply, factor), (self.top, divisor))
 
     def check(self, match: Match) -> Reason | None:
-        """The reason why this is no multiplication by a constant."""
+        """Check that this is a multiplication by a constant."""
         scale = match.get(self.scale)
         if scale is not None and scale.attr("bias") != 0:
             return wrong_attr("scale-with-bias", self.scale, scale, "bias", 0.0)
@@ -99,7 +99,7 @@ class ScaledPart:
         return None
 
     def factor(self, match: Match) -> float:
-        """The factor of x."""
+        """Compute the factor of x."""
         scale = match.get(self.scale)
         result = 1.0 if scale is None else float(scale.attr("scale"))
         for (node, hole), power in zip(self.factors, (1, -1), strict=True):
@@ -109,7 +109,7 @@ class ScaledPart:
 
 
 def check_norm(norm: PdOp | None) -> Reason | None:
-    """The reason why a layer norm, if there is one, is not over the last axis alone."""
+    """Check that a layer norm, if present, is over the last axis alone."""
     if norm is None:
         return None
     assert isinstance(norm, LayerNorm)
@@ -125,7 +125,7 @@ def check_norm(norm: PdOp | None) -> Reason | None:
 
 
 def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> Reason | None:
-    """The reason why an add, if there is one, is not of two values of one shape."""
+    """Check that the operands of a residual add, if present, have one shape."""
     if match.get(residual) is None:
         return None
     a, b = shape_of(match.value(x).type), shape_of(branch.type)
@@ -140,7 +140,7 @@ def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> 
 
 
 def check_dropouts(match: Match, *nodes: Node) -> Reason | None:
-    """The reason why the dropouts cannot be in one op, which is either in training or not."""
+    """Check that all dropouts agree on `is_test`, of which the fused op has only one."""
     modes = {node.name: op.attr("is_test") for node in nodes if (op := match.get(node)) is not None}
     if len(set(modes.values())) < 2:
         return None
@@ -149,14 +149,14 @@ def check_dropouts(match: Match, *nodes: Node) -> Reason | None:
 
 
 def dropout_attrs(dropout: PdOp | None, rate: str, implementation: str) -> Mapping[str, Any]:
-    """The rate and kind of a dropout by these names, nothing when there is none."""
+    """Return the rate and mode of a dropout under these names; empty without a dropout."""
     if dropout is None:
         return {}
     return {rate: dropout.attr("p"), implementation: dropout.attr("mode")}
 
 
 def draw_attrs(match: Match, *nodes: Node) -> Mapping[str, Any]:
-    """Attributes of the dropouts' draws, which stay, and whether they draw."""
+    """Collect the properties of the dropouts' random draws, which stay the same."""
     attrs: dict[str, Any] = {}
     for node, prefix in zip(nodes, ("", "other_"), strict=False):
         dropout = match.get(node)
@@ -169,12 +169,12 @@ def draw_attrs(match: Match, *nodes: Node) -> Mapping[str, Any]:
 
 
 def norm_attrs(norm: PdOp | None, where: str) -> Mapping[str, Any]:
-    """The place and epsilon of a layer norm, nothing when there is none."""
+    """Return the place and epsilon of a layer norm; empty without a norm."""
     return {} if norm is None else {"norm": where, "epsilon": norm.attr("epsilon")}
 
 
 def norm_vectors(norm: PdOp | None) -> tuple[SSAValue | None, SSAValue | None]:
-    """The scale and bias of a layer norm, where present."""
+    """Return the scale and bias of a layer norm; None for each that is absent."""
     if norm is None:
         return None, None
     _, scale, bias = (group[0] if group else None for group in norm.operand_groups())

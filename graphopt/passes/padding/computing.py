@@ -68,7 +68,7 @@ def _reduction(op: PdOp) -> Reduction:
 
 
 def _neutral(op: PdOp, trait: Reduction) -> float:
-    """The neutral element of a reduction, for elements beyond the data."""
+    """Return a reduction's neutral element, for elements beyond the data; CannotPad without one."""
     inverse = isinstance(op, reductions.PNorm) and op.attr("porder") < 0
     if trait.neutral is None or inverse:
         raise CannotPad("no-neutral-element", "no number leaves this reduction unchanged")
@@ -135,7 +135,7 @@ def _(op: Matmul, padded: Padded) -> Carried:
 
 @carry.register(Einsum)
 def _(op: Einsum, padded: Padded) -> Carried:
-    """The axes of one letter are one dimension, and those it adds up along are masked."""
+    """Give all axes of one letter one dimension, and mask the axes that are summed over."""
     terms, _, result = op.attr("equation").replace(" ", "").partition("->")
     if "." in terms:
         raise CannotPad("no-rule", "its equation has ...")
@@ -160,7 +160,7 @@ def _(op: Einsum, padded: Padded) -> Carried:
 
 
 def _joined_batch(op: Matmul, padded: Padded) -> Axes:
-    """The axes in front of the matrices, which broadcast."""
+    """Broadcast the padded axes before the matrices; raise CannotPad where they differ."""
     pairs = [(padded.of(value)[:-2], shape_of(value.type)[:-2]) for value in op.operands]
     rank = max(len(axes) for axes, _ in pairs)
     found: list[Dim | None] = [None] * rank

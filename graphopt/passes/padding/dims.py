@@ -1,8 +1,8 @@
 """The dimensions of a padded axis.
 
-A dimension is a product of factors, slowest first: names for sizes that are padded, extents that
-follow from them, numbers for others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows
-each, joined by a reshape. An axis that is not padded is None.
+A dimension is a product of factors, slowest first: names for padded sizes, extents that follow from
+them, numbers for other sizes. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows each,
+joined by a reshape. An axis that is not padded is None.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from graphopt.passes.engine.reason import Reason
 class Extent:
     """The size of images after windows and scaling, which follows from the size `name`.
 
-    It is `(name + offset) // divisor * factor + constant`. Windows of windows, of scaled images
-    too, have a size of this form again.
+    It is `(name + offset) // divisor * factor + constant`. Windows of windows, also of scaled
+    images, have a size of this form too.
     """
 
     name: str
@@ -34,15 +34,15 @@ class Extent:
         return f"{text}{self.constant:+}" if self.constant else text
 
     def of(self, size: int) -> int:
-        """The extent for a size of `name`."""
+        """Compute the extent for a size of `name`."""
         return (size + self.offset) // self.divisor * self.factor + self.constant
 
 
 @dataclass(frozen=True)
 class Grown:
-    """The size of a buffer after whose rows `by` rows were written: those of `name`, and these.
+    """The size of a buffer after `by` more rows were written after its `name` rows.
 
-    With padding it has the size of `name`, which has room for them.
+    A padded buffer keeps the size of `name`, which has room for them.
     """
 
     name: str
@@ -58,7 +58,7 @@ Axes = tuple[Dim | None, ...]
 
 
 class CannotPad(Exception):
-    """Padded axes change what an op computes; `reason` has a stable name and says how."""
+    """Padded axes would change an op's results; `reason` has a stable name and the cause."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -66,7 +66,7 @@ class CannotPad(Exception):
 
 
 def grow_dim(dim: Dim, by: int) -> Dim:
-    """The dimension of a buffer of this one with so many rows more; CannotPad where axes joined."""
+    """Add `by` rows to the dimension of a buffer; raise CannotPad where axes were joined."""
     factor = dim[0]
     if len(dim) != 1 or not isinstance(factor, (str, Grown)):
         raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
@@ -75,7 +75,7 @@ def grow_dim(dim: Dim, by: int) -> Dim:
 
 
 def windows(dim: Dim, extra: int, stride: int) -> Dim:
-    """The dimension of `(size + extra) // stride`; CannotPad when that has no such form."""
+    """Compute the dimension of `(size + extra) // stride`; raise CannotPad if none expresses it."""
     old = _extent(dim)
     sum_ = old.constant + extra
     if old.factor % stride == 0:
@@ -87,13 +87,13 @@ def windows(dim: Dim, extra: int, stride: int) -> Dim:
 
 
 def scale_dim(dim: Dim, factor: int, constant: int) -> Dim:
-    """The dimension of `size * factor + constant`."""
+    """Compute the dimension of `size * factor + constant`."""
     old = _extent(dim)
     return _dim(old, factor=old.factor * factor, constant=old.constant * factor + constant)
 
 
 def _extent(dim: Dim) -> Extent:
-    """The one factor of a dimension; CannotPad where axes were joined."""
+    """Return the one factor of a dimension; raise CannotPad where axes were joined."""
     factor = dim[0]
     if len(dim) != 1 or isinstance(factor, (int, Grown)):
         raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
@@ -101,7 +101,7 @@ def _extent(dim: Dim) -> Extent:
 
 
 def _dim(old: Extent, **changed: int) -> Dim:
-    """The extent after a change as a dimension: equal sizes have one form."""
+    """Change an extent and return its dimension; equal sizes have one form."""
     new = replace(old, **changed)
     if new.factor == 1:
         new = replace(new, offset=new.offset + new.constant * new.divisor, constant=0)
@@ -109,7 +109,7 @@ def _dim(old: Extent, **changed: int) -> Dim:
 
 
 def join_factors(factors: Iterable[Factor]) -> Dim | None:
-    """The dimension of these factors; None when nothing of it is padded."""
+    """Join factors to a dimension; None when none of them is padded."""
     found: list[Factor] = []
     for factor in factors:
         if factor == 1:
@@ -122,7 +122,7 @@ def join_factors(factors: Iterable[Factor]) -> Dim | None:
 
 
 def factors_of(size: int, dim: Dim | None) -> Dim:
-    """The factors of an axis; CannotPad when neither its size nor its padding is known."""
+    """Return the factors of an axis; raise CannotPad if its size and padding are unknown."""
     if dim is not None:
         return dim
     if size < 0:
@@ -131,9 +131,9 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
 
 
 def reshape_axes(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
-    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes the rest.
+    """Compute the axes of a reshape to `wanted`; 0 copies an axis, one -1 takes the rest.
 
-    CannotPad when a dimension of the result would mix padding with data.
+    Raise CannotPad when a dimension of the result would mix padding with data.
     """
     parts = [factors_of(size, dim) for size, dim in zip(shape, axes, strict=True)]
     copies = 0 not in shape
@@ -162,7 +162,7 @@ def _split_off(rest: list[Factor], part: Dim, *, last: bool) -> Dim | None:
 
 
 def _take(rest: list[Factor], factor: Factor, end: int) -> None:
-    """Take one factor from an end, a number also as a divisor or a product of the factors there."""
+    """Take one factor from an end; a number may divide, or be a product of, the factors there."""
     while factor != 1:
         if not rest:
             raise _mixing_error([factor])

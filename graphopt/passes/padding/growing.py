@@ -1,9 +1,9 @@
-"""Caches of decoders: feeds to which a step joins rows, and which it is fed back.
+"""Caches of decoders: feeds to which a step joins rows, and which are fed back with these rows.
 
 `concat(past, new)` has another size in each step, and XLA compiles each size. Where the other rules
-prove that rows beyond the data do not count, `past` may be a buffer that has room for them, with
-the number of rows that it holds: then the concat writes its rows at that place. A buffer that is
-only written after its rows is state of the step, so that nothing else of it is copied.
+prove that rows beyond the data do not count, `past` may be a buffer that has room for them, fed
+with its number of rows: then the concat writes the new rows after these. A buffer that is only
+written after its rows is state of the step, so that nothing else of it is copied.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from graphopt.passes.padding.rules import MeetsOther
 
 @dataclass(frozen=True)
 class KeepCaches(RewritePass):
-    """Feeds that are fetched with rows joined to them become buffers that the step writes."""
+    """Replace feeds that are fetched with rows joined to them by buffers that the step writes."""
 
     name = "keep-caches"
     numerics = Numerics.REASSOCIATING
@@ -80,8 +80,8 @@ class NoCache(CannotPad):
 def keep_caches(module: ModuleOp) -> Masked:
     """Rewrite `@main` in place for caches that are buffers; all other sizes should be known.
 
-    Raises NoCache for a program without caches, and CannotPad, with the op and a named reason, when
-    some op cannot do with rows to spare; the module computes what it did then.
+    Raise NoCache for a program without caches, and CannotPad, with the op and a named reason, when
+    some op cannot handle spare rows; the module then still computes the same results.
     """
     limits = settle_positions(module)
     dce(module)
@@ -111,7 +111,7 @@ def keep_caches(module: ModuleOp) -> Masked:
 
 
 def _limit(limit: SizeLimit, masked: Masked) -> tuple[Grown, int]:
-    """A limit as a size that must not be larger than a number."""
+    """Convert a limit to a size and its largest value."""
     axes = masked.feeds.get(limit.feed, ())
     dim = axes[limit.axis] if axes else None
     if dim is None or len(dim) != 1 or not isinstance(dim[0], str | Grown):
@@ -121,7 +121,7 @@ def _limit(limit: SizeLimit, masked: Masked) -> tuple[Grown, int]:
 
 
 def _refine_types(module: ModuleOp) -> None:
-    """Let values have the sizes that follow from those of operands, which are known better now."""
+    """Infer unknown sizes of results again, from operand types that are now more precise."""
     for op in main_function(module).body.block.ops:
         if not isinstance(op, PdOp) or op.regions or isinstance(op, Dynamic):
             continue
@@ -140,7 +140,7 @@ def _refine_types(module: ModuleOp) -> None:
 
 
 def find_caches(module: ModuleOp) -> list[FedCache]:
-    """The feeds that are fetched with rows joined to them, along an axis of open size."""
+    """Find the feeds that are fetched with rows joined to them, along an axis of open size."""
     block, signature = main_function(module).body.block, signature_of(module)
     ports = dict(zip(block.args, signature.arguments, strict=True))
     known, growth = KnownValues(), dict[BlockArgument, tuple[int, int]]()
@@ -172,7 +172,7 @@ def find_caches(module: ModuleOp) -> list[FedCache]:
 
 
 def _growth(op: PdOp, known: KnownValues) -> Iterator[tuple[BlockArgument, int, int]]:
-    """The argument, its axis and the number of rows, where a concat joins rows to an open size."""
+    """Yield the argument, its axis and the row count where a concat joins rows to an open size."""
     if not isinstance(op, Concat):
         return
     at = normalize_axis(op.attr("axis"), rank_of(op.results[0].type))
@@ -186,7 +186,7 @@ def _growth(op: PdOp, known: KnownValues) -> Iterator[tuple[BlockArgument, int, 
 
 
 def _is_grown(value: SSAValue, feed: BlockArgument, axis: int, by: int, known: KnownValues) -> bool:
-    """True for a value of the type of a feed, with these rows more."""
+    """True for a value with the dtype and sizes of a feed, but `by` more rows along `axis`."""
     if dtype_of(value.type) != dtype_of(feed.type):
         return False
     wanted: list[Amount] = list(known.sizes(feed))
@@ -195,13 +195,13 @@ def _is_grown(value: SSAValue, feed: BlockArgument, axis: int, by: int, known: K
 
 
 def _source(value: SSAValue) -> SSAValue | None:
-    """The tensor that a value is with rows joined after it; None for any other value."""
+    """Return the tensor to which a concat joins rows to make a value; None for any other value."""
     value = _same(value)
     return _same(value.owner.operands[0]) if isinstance(value.owner, Concat) else None
 
 
 def _same(value: SSAValue) -> SSAValue:
-    """The value that this one is a copy of."""
+    """Return the value that this one is a copy of."""
     while isinstance(op := value.owner, Assign | Scale):
         if isinstance(op, Scale) and (op.attr("scale"), op.attr("bias")) != (1.0, 0.0):
             break
@@ -214,7 +214,7 @@ def _differentiates(module: ModuleOp) -> bool:
 
 
 def _add_masks(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
-    """The module with masks; feeds whose axes meet those of caches have such axes, too."""
+    """Add masks to the module; axes of feeds that meet axes of caches are padded, too."""
     block, signature = main_function(module).body.block, signature_of(module)
     names = {value: port.name for value, port in zip(block.args, signature.arguments, strict=True)}
     types = {name: value.type for value, name in names.items()}
@@ -244,7 +244,7 @@ def _add_masks(module: ModuleOp, caches: Sequence[FedCache]) -> Masked:
 
 
 def _find_fed_size(size: Amount) -> tuple[BlockArgument, int] | None:
-    """The argument and its axis that have this size by themselves."""
+    """Find the argument and axis whose size is exactly this amount."""
     only = size.only if isinstance(size, SymbolicSum) else None
     if isinstance(only, Size) and isinstance(only.value, BlockArgument):
         return only.value, only.axis
@@ -252,7 +252,7 @@ def _find_fed_size(size: Amount) -> tuple[BlockArgument, int] | None:
 
 
 def _keep_in_place(module: ModuleOp, caches: Sequence[FedCache]) -> None:
-    """The caches that are only written after their rows become state."""
+    """Make state of the caches that are only written after their rows."""
     function, signature = main_function(module), signature_of(module)
     own = {cache.feed: cache for cache in caches if cache.in_place}
     places = {port.name: at for at, port in enumerate(signature.results) if port.kind == FETCH}

@@ -1,7 +1,8 @@
-"""Padded axes of images: convolutions, pools and resizing, whose results have other sizes.
+"""Padded axes of images: convolutions, pools and resizing, which change the sizes.
 
-Beyond the data an operand becomes 0 where a window reaches there: it is what a convolution pads
-with. The sizes of results are extents (`dims.Extent`) of those of the feeds.
+Where a window reaches beyond the data, the operand becomes 0 there, as a convolution pads with 0;
+for a max pool it becomes minus infinity. The sizes of results are extents (`dims.Extent`) of the
+sizes of the feeds.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from graphopt.passes.padding.statistics import mean_of_rows
 
 @dataclass(frozen=True)
 class ImageWindow:
-    """A window along one axis: what it covers, its step, and the padding before and after."""
+    """A window along one axis: its span, its stride, and the padding before and after."""
 
     span: int
     stride: int
@@ -53,11 +54,11 @@ class ImageWindow:
 
     @property
     def _reach(self) -> int:
-        """The rows from the end of the data to where the last window starts, at most."""
+        """The most rows from the end of the data to the start of the last window."""
         return self.after - self.span + (self.stride - 1 if self.ceil else 0)
 
     def count(self, dim: Dim) -> Dim:
-        """The number of windows along a padded dimension."""
+        """Compute the number of windows along a padded dimension."""
         return windows(dim, self.before + self._reach + self.stride, self.stride)
 
     def may_be_empty(self) -> bool:
@@ -66,14 +67,14 @@ class ImageWindow:
 
 
 def _spatial(op: PdOp, axes: Axes, data_format: str) -> range:
-    """The axes of height and width; CannotPad when the channels are padded."""
+    """Return the axes of height and width; raise CannotPad when the channels are padded."""
     last = is_channels_last(data_format)
     check_free(axes, (len(axes) - 1 if last else 1,), "the axis of the channels")
     return range(1, len(axes) - 1) if last else range(2, len(axes))
 
 
 def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dict[int, ImageWindow]:
-    """The window of each padded axis among the spatial ones."""
+    """Build the window of each spatial axis that is padded."""
     if UNKNOWN in kernel:
         raise CannotPad("unknown-window", "its windows are of unknown size")
     algorithm, strides = op.attr("padding_algorithm"), op.attr("strides")
@@ -111,7 +112,7 @@ def _(op: Conv2dBase, padded: Padded) -> Carried:
 
 
 def _masks(found: dict[int, ImageWindow], fill: float) -> tuple[Mask, ...]:
-    """The mask of the axes whose last windows reach beyond the data."""
+    """Mask the axes whose last windows reach beyond the data."""
     reached = tuple(at for at, window in found.items() if window.after > 0)
     return (Mask(0, reached, fill),) if reached else ()
 
@@ -195,7 +196,7 @@ def _(op: Interpolate, padded: Padded) -> Carried:
 def _with_edges(
     op: Interpolate, real: RealRows, axes: Axes, padded: Sequence[int]
 ) -> Sequence[SSAValue]:
-    """The op on images whose last row of data is repeated, as it sees them without padding."""
+    """Resize images whose last data row is repeated, like the edge of images without padding."""
     new, x = Before(op), op.operands[0]
     for at in padded:
         dim = axes[at]

@@ -47,11 +47,10 @@ def mask_padding(
 ) -> Masked:
     """Rewrite `@main` in place for feeds with these padded axes.
 
-    `lengths` names the feeds with lengths of sequences, and for each the feed that has their rows.
-    Feeds that `are_buffers` are 0 beyond the data, and have room there for the rows that are joined
-    to them.
+    `lengths` maps feeds with lengths of sequences to the feeds that have their rows. Feeds that
+    `are_buffers` are 0 beyond the data, and have room there for the rows that are joined to them.
 
-    Raises CannotPad, with the op and a named reason, when some op cannot do with padded rows; the
+    Raise CannotPad, with the op and a named reason, when some op cannot handle padded rows; the
     module is then unchanged.
     """
     function = main_function(module)
@@ -83,7 +82,7 @@ def mask_padding(
 
 
 def _fetched_axes(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
-    """The padded axes of the fetches; CannotPad when state would be padded."""
+    """Collect the padded axes of the fetches; raise CannotPad when state would be padded."""
     found: dict[str, Axes] = {}
     (end,) = (op for op in main_function(module).body.block.ops if isinstance(op, ReturnOp))
     for port, value in zip(signature_of(module).results, end.operands, strict=True):
@@ -97,7 +96,7 @@ def _fetched_axes(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
 
 
 def _not_zero(function: FuncOp, padded: Padded) -> dict[int, Axes]:
-    """The results, by place, that may not be fed as buffers as they are: not 0 beyond the data."""
+    """Find the results, by position, that are not 0 beyond the data, as fed buffers must be."""
     end = function.body.block.last_op
     assert end is not None
     return {
@@ -109,7 +108,7 @@ def _not_zero(function: FuncOp, padded: Padded) -> dict[int, Axes]:
 
 @dataclass
 class _MaskWriter:
-    """Writes the masks into a function; each mask is made once for each rank and axis."""
+    """A writer of masks into a function; each mask is made once for each rank and axis."""
 
     function: FuncOp
     masks: dict[Dim, SSAValue] = field(default_factory=dict)
@@ -132,7 +131,7 @@ class _MaskWriter:
             replace(op, dict(zip(op.results, values, strict=True)))
 
     def clear_fetches(self, fetches: Mapping[int, Axes]) -> None:
-        """Let these fetches, by place, be 0 beyond the data."""
+        """Set these fetches, by position, to 0 beyond the data."""
         end = self.function.body.block.last_op
         assert end is not None
         for at, axes in fetches.items():
@@ -152,7 +151,7 @@ class _MaskWriter:
         return value
 
     def _mask_result(self, op: PdOp, carried: Carried) -> None:
-        """The first result is 0 beyond the data for all its readers."""
+        """Set the first result to 0 beyond the data for all its readers."""
         result, following = op.results[0], op.next_op
         assert isinstance(following, Operation)
         uses = list(result.uses)
@@ -161,7 +160,7 @@ class _MaskWriter:
             use.operation.operands[use.index] = new
 
     def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
-        """The mask of a dimension along one axis of a tensor of this rank."""
+        """Return the mask of a dimension along one axis of a tensor of this rank."""
         key = (dim, rank, at)
         if key not in self.aligned:
             mask = self.masks.get(dim)
@@ -178,7 +177,7 @@ class _MaskWriter:
         return self.aligned[key]
 
     def count(self, dim: Dim) -> SSAValue:
-        """The number of rows of a dimension that are data."""
+        """Return the number of data rows of a dimension."""
         if dim not in self.counts:
             self.counts[dim] = add_feed(self.function, count_name(dim), tensor((), "int64"))
         return self.counts[dim]

@@ -17,21 +17,21 @@ LONGEST = "longest of "
 
 
 def mask_name(dim: Dim) -> str:
-    """The feed that says which rows of a dimension count, bool [rows]."""
+    """Name the feed that masks the data rows of a dimension, bool [rows]."""
     return "*".join(map(str, dim)) + "@real"
 
 
 def count_name(dim: Dim) -> str:
-    """The feed that says how many rows of a dimension count, int64 []."""
+    """Name the feed that counts the data rows of a dimension, int64 []."""
     return "*".join(map(str, dim)) + "@count"
 
 
 @dataclass(frozen=True)
 class FedCache:
-    """A feed that a fetch of the step before is, with `by` rows more along an axis.
+    """A feed whose value is a fetch of the previous step, with `by` more rows along an axis.
 
-    One `in_place` is state of the module, `buffer_name(feed)`: the step adds rows and changes none.
-    Of any other one the fetch is a buffer of its own.
+    An `in_place` cache is state of the module, `buffer_name(feed)`: the step adds rows and changes
+    none. The fetch of any other cache is a buffer of its own.
     """
 
     feed: str
@@ -42,17 +42,17 @@ class FedCache:
 
 
 def buffer_name(feed: str) -> str:
-    """The state that a cache is where rows are added in place."""
+    """Name the state that holds a cache whose rows are added in place."""
     return f"{feed}@buffer"
 
 
 @dataclass(frozen=True)
 class Masked:
-    """A module's additional inputs: dimensions by mask and by count; its fetches' axes.
+    """A module's additional feeds, as dimensions by mask and by count, and the axes of its fetches.
 
-    The extents must be positive, and those in `equal` pairs of one size: then the results are those
-    of the feeds without padding. With `caches` the axes of feeds are those in `feeds`, and no size
-    in `limits` may be larger than the number beside it.
+    The extents must be positive, and the dimensions of a pair in `equal` must have one size: then
+    the results equal the results of the feeds without padding. With `caches` the axes of feeds are
+    those in `feeds`, and no size in `limits` may be larger than the number paired with it.
     """
 
     masks: tuple[Dim, ...]

@@ -105,7 +105,7 @@ def _(op: Transpose, padded: Padded) -> Carried:
 
 @carry.register(ShapeOf)
 def _(op: ShapeOf, padded: Padded) -> Carried:
-    """The sizes of the data: where the program computes with a size, it is that without padding."""
+    """Replace padded sizes by the sizes of the data, which the program computes with."""
     axes = padded.of(op.input)
     if not any(axes):
         return Carried(((None,),))
@@ -115,7 +115,7 @@ def _(op: ShapeOf, padded: Padded) -> Carried:
 
 
 def _sets_sizes(value: SSAValue) -> bool:
-    """True when an op whose attributes are values, such as the shape of a reshape, reads this."""
+    """True when a value reaches an op whose attributes are values, such as a reshape's shape."""
     left, seen = [value], {value}
     while left:
         for use in left.pop().uses:
@@ -200,7 +200,7 @@ def _(op: Concat, padded: Padded) -> Carried:
 
 
 def _append_rows(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> Carried | None:
-    """Rows written after those of a buffer, which has room for them; None for another concat."""
+    """Write rows after the rows of a buffer that has room for them; None for another concat."""
     buffer, *rows = op.operands
     dim = every[0][at]
     if dim is None or not padded.zero:

@@ -55,7 +55,7 @@ def _(op: Slice, padded: Padded) -> Carried:
 
 
 def _check_plain(dim: Dim) -> None:
-    """CannotPad unless the rows that count come first."""
+    """Raise CannotPad unless the data rows come first."""
     if len(dim) != 1:
         raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
 
@@ -71,7 +71,7 @@ def _(op: Flip, padded: Padded) -> Carried:
         return Carried((axes,))
 
     def write(op: Flip, real: RealRows) -> Sequence[SSAValue]:
-        """The last row that counts comes first; the padding repeats the row that is then last."""
+        """Put the last data row first; the padding repeats the row that is then last."""
         new, value = Before(op), op.operands[0]
         for at, dim in found:
             numbers = new(Cumsum.make(new(Cast.make(real.mask(dim, 1, 0), dtype="int64")), axis=0))
@@ -85,7 +85,7 @@ def _(op: Flip, padded: Padded) -> Carried:
 
 @carry.register(TriangleOf)
 def _(op: TriangleOf, padded: Padded) -> Carried:
-    """An element is kept by its row and its column, which are those without padding."""
+    """Keep the axes: the row and column of an element decide, and padding changes neither."""
     axes = padded.of(op.operands[0])
     for dim in axes[-2:]:
         if dim is not None:

@@ -1,8 +1,8 @@
-"""Places and sizes that depend on the rows of a cache, before masks are written.
+"""Positions and sizes that depend on the rows of a cache, rewritten before masks are added.
 
-A decoder reads `table[past : past + 1]`, counts positions from `past` on, and has masks of
-`past + 1` columns. These are ops whose attributes are values. Here they become rows by number,
-sums, and numbers joined to those of the rows of the cache, which the rules of padding know.
+A decoder reads `table[past : past + 1]`, counts positions from `past` on, and has masks of `past +
+1` columns. These are ops whose attributes are values. Here they become gathers, sums, and concats
+of numbers to the rows of the cache, for which padding has rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphopt.passes.engine.rewrite import replace
 
 
 class SizeLimit(NamedTuple):
-    """The size of an axis of a feed, and `more`, must be `most` at most."""
+    """A bound: the size of a feed's axis, plus `more`, must be at most `most`."""
 
     feed: str
     axis: int
@@ -40,16 +40,16 @@ class SizeLimit(NamedTuple):
 
 
 class _RowCount(NamedTuple):
-    """A number of rows: `more` than those of a cache, or than 0 without one."""
+    """A number of rows: `more` than a cache has, or than 0 without a cache."""
 
     cache: BlockArgument | None
     more: int
 
 
 def settle_positions(module: ModuleOp) -> list[SizeLimit]:
-    """Rewrite the ops of `@main` with a place or a size that is a number more than a cache's rows.
+    """Rewrite the ops of `@main` whose position or size is a cache's row count plus a number.
 
-    Returns what must hold in addition: a slice past the end of a table would have fewer rows.
+    Return the limits that must hold: a slice past the end of a table would have fewer rows.
     """
     block, signature = main_function(module).body.block, signature_of(module)
     names = {
@@ -68,7 +68,7 @@ def settle_positions(module: ModuleOp) -> list[SizeLimit]:
 
 
 def growing_axes(module: ModuleOp) -> dict[str, int]:
-    """The feeds that rows are joined to, with the axis, which is of open size."""
+    """Find the feeds that rows are joined to, and for each the axis, which is of open size."""
     block, signature = main_function(module).body.block, signature_of(module)
     ports = dict(zip(block.args, signature.arguments, strict=True))
     names = {value: port.name for value, port in ports.items() if port.kind == FEED}
@@ -76,7 +76,7 @@ def growing_axes(module: ModuleOp) -> dict[str, int]:
 
 
 def _caches(block: Block, names: dict[BlockArgument, str]) -> dict[BlockArgument, int]:
-    """As `growing_axes`, by value."""
+    """Find the arguments that rows are joined to, and for each the axis of open size."""
     known, found = KnownValues(), dict[BlockArgument, int]()
     for op in block.ops:
         if not isinstance(op, PdOp):
@@ -99,7 +99,7 @@ class _Settling:
     limits: list[SizeLimit] = field(default_factory=list[SizeLimit])
 
     def make_value(self, op: Dynamic) -> SSAValue | None:
-        """The value that takes the place of the op's; None for an op that stays."""
+        """Build the value that replaces the op's result; None for an op that stays."""
         rule = {Slice.name: self._slice, Arange.name: self._range, Full.name: self._full}.get(
             op.attr("op")
         )
@@ -112,7 +112,7 @@ class _Settling:
         return rule(op, {**attrs, **values}, Before(op))
 
     def _slice(self, op: Dynamic, attrs: dict[str, Any], new: Before) -> SSAValue | None:
-        """Rows by number: so many from the end of a cache on, or all up to it."""
+        """Gather rows by number: some from the end of a cache on, or all up to it."""
         value, shape = op.inputs[0], shape_of(op.inputs[0].type)
         axes: Sequence[int] = attrs["axes"]
         if not len(axes) == len(attrs["starts"]) == len(attrs["ends"]):
@@ -136,7 +136,7 @@ class _Settling:
         return new(Squeeze.make(value, axis=dropped)) if dropped else value
 
     def _range(self, op: Dynamic, attrs: dict[str, Any], new: Before) -> SSAValue | None:
-        """Numbers from the end of a cache on, or up to it."""
+        """Build the integers from the end of a cache on, or up to it."""
         found = [_one(attrs[name]) for name in ("start", "end", "step")]
         first, last, step = (self._place(each) for each in found)
         if first is None or last is None or step != _RowCount(None, 1):
@@ -145,7 +145,7 @@ class _Settling:
         return rows if rows is None or dtype == "int64" else new(Cast.make(rows, dtype=dtype))
 
     def _full(self, op: Dynamic, attrs: dict[str, Any], new: Before) -> SSAValue | None:
-        """One number, along one axis as often as a cache has rows, and some times more."""
+        """Build a tensor of one value, with an axis as long as a cache's rows plus a number."""
         places = [self._place(size) for size in attrs["shape"]]
         sizes = [-1 if each is None or each.cache is not None else each.more for each in places]
         if sizes.count(-1) != 1 or (place := places[sizes.index(-1)]) is None:
@@ -161,7 +161,7 @@ class _Settling:
         return new(Expand.make(new(Reshape.make(row, shape=ones)), shape=sizes))
 
     def _place(self, amount: Amount | None) -> _RowCount | None:
-        """A number, or the rows of a cache and a number; None for anything else."""
+        """Match a number, or a cache's rows plus a number; None for any other amount."""
         if amount is None or isinstance(amount, int):
             return None if amount is None else _RowCount(None, amount)
         for cache, axis in self.caches.items():
@@ -172,7 +172,7 @@ class _Settling:
         return None
 
     def _numbers(self, first: _RowCount, last: _RowCount, new: Before) -> SSAValue | None:
-        """The whole numbers from one place up to another one, int64; None for other places."""
+        """Build the integers from one position up to another, int64; None if unsupported."""
         if last.cache is None:
             return None
         count = last.more - first.more
@@ -188,21 +188,21 @@ class _Settling:
         return new(Concat.make([own, self._after(last.cache, 0, last.more, new)], axis=0))
 
     def _after(self, cache: BlockArgument, more: int, count: int, new: Before) -> SSAValue:
-        """So many numbers from `more` after the rows of a cache on."""
+        """Build `count` integers, starting `more` after the number of rows of a cache."""
         at = self.caches[cache]
         size = new(Slice.make(new(ShapeOf.make(cache)), axes=[0], starts=[at], ends=[at + 1]))
         numbers = new(Arange.make(start=float(more), end=float(more + count), dtype="int64"))
         return new(Add.make(new(Cast.make(size, dtype="int64")), numbers))
 
     def _row(self, cache: BlockArgument, new: Before) -> SSAValue:
-        """One element for each row of a cache."""
+        """Take one element of each row of a cache."""
         others = [axis for axis in range(rank_of(cache.type)) if axis != self.caches[cache]]
         bounds = {"starts": [0] * len(others), "ends": [1] * len(others)}
         return new(Slice.make(cache, axes=others, **bounds, decrease_axis=others))
 
 
 def _one(value: float | Sequence[Amount | None]) -> Amount | None:
-    """The whole number or sum that a property of one number is."""
+    """Return the integer or sum in a property of one number; None if it holds neither."""
     if isinstance(value, Sequence):
         return value[0] if len(value) == 1 else None
     return int(value) if float(value).is_integer() else None

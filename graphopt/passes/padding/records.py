@@ -16,17 +16,17 @@ Record = dict[str, Any]
 
 
 def axes_record(axes: Mapping[str, Axes]) -> Record:
-    """The padded axes of feeds or fetches."""
+    """Encode the padded axes of feeds or fetches."""
     return {name: [_dim_record(dim) for dim in each] for name, each in axes.items()}
 
 
 def axes_of(record: Mapping[str, Any]) -> dict[str, Axes]:
-    """The axes of a record."""
+    """Decode the padded axes of a record."""
     return {name: tuple(map(_dim_of, each)) for name, each in record.items()}
 
 
 def masked_record(masked: Masked) -> Record:
-    """The additional feeds of a masked program."""
+    """Encode the additional feeds of a masked program."""
     return {
         "masks": [_dim_record(dim) for dim in masked.masks],
         "counts": [_dim_record(dim) for dim in masked.counts],
@@ -40,7 +40,7 @@ def masked_record(masked: Masked) -> Record:
 
 
 def masked_of(record: Mapping[str, Any]) -> Masked:
-    """The additional feeds of a record."""
+    """Decode the additional feeds of a record."""
     return Masked(
         tuple(_factors_of(dim) for dim in record["masks"]),
         tuple(_factors_of(dim) for dim in record["counts"]),

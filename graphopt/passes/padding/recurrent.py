@@ -17,7 +17,7 @@ from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, chec
 
 
 def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> None:
-    """CannotPad unless these values have just these rows, on axis `at`, and no other padding."""
+    """Raise CannotPad unless the values have the rows `rows` on axis `at`, and no other padding."""
     for axes in values:
         if axes[at] != rows:
             raise CannotPad("different-padding", f"{what} are padded differently")
@@ -25,14 +25,14 @@ def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> 
 
 
 def check_weights(padded: Padded, values: Sequence[SSAValue]) -> None:
-    """CannotPad when one of these weights is padded."""
+    """Raise CannotPad when a weight is padded."""
     if any(any(padded.of(value)) for value in values):
         raise CannotPad("padded-weight", "a weight is padded")
 
 
 @carry.register(Rnn)
 def _(op: Rnn, padded: Padded) -> Carried:
-    """Padded steps are past the end of every sequence, as those past its own length are."""
+    """Treat padded steps like steps past the length of every sequence."""
     (x,), states, weights, lengths = op.operand_groups()
     time, batch, inputs = padded.of(x)
     check_rows(inputs, [(None,)], 0, "its inputs")
@@ -49,10 +49,10 @@ def _(op: Rnn, padded: Padded) -> Carried:
 
 
 def _end_with_data(op: Rnn, real: RealRows, time: Dim) -> Sequence[SSAValue]:
-    """The network on sequences that end with the data.
+    """Run the network on sequences that end with the data.
 
-    Outputs beyond it must be ordinary numbers: the cell applied to the last state, or, where the
-    program has 0 past each sequence's own length, the output of the first step.
+    Outputs beyond the data must be ordinary numbers: the cell applied to the last state, or, where
+    the program has 0 past each sequence's own length, the output of the first step.
     """
     new = Before(op)
     (x,), states, weights, given = op.operand_groups()
@@ -76,7 +76,7 @@ def _end_with_data(op: Rnn, real: RealRows, time: Dim) -> Sequence[SSAValue]:
 @carry.register(GruUnit)
 @carry.register(LstmUnit)
 def _(op: PdOp, padded: Padded) -> Carried:
-    """One step: rows are independent."""
+    """Keep the rows of one step, which are independent."""
     values, weights = op.operands[:2], op.operands[2:]
     every = [padded.of(value) for value in values]
     check_rows(every[0][0], every, 0, "inputs and states")

@@ -24,10 +24,11 @@ Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 
 def carry_block(block: Block, padded: Padded, known: dict[SSAValue, Axes]) -> Found:
-    """The rule of each op that padded values reach; ops inside others come before them.
+    """Apply the rule of each op that padded values reach; inner ops come before the op around them.
 
-    The results enter `known`, which `padded` is of, and dimensions that must have one size its
-    `equal`. CannotPad, with the op, when one cannot do with padding.
+    The axes of results are added to `known`, the mapping of `padded`, and pairs of dimensions that
+    must have one size to its `equal`. Raise CannotPad, with the op, when an op cannot handle
+    padding.
     """
     walk = _Walk(padded, known)
     walk.block(block)
@@ -41,7 +42,7 @@ class _Walk:
     found: Found = field(default_factory=dict[PdOp, tuple[Carried, tuple[Axes, ...]]])
 
     def block(self, block: Block) -> None:
-        """All ops of a block but its last."""
+        """Apply the rules to all ops of a block but its last."""
         for op in block.ops:
             read = [*op.operands, *captured_values(op)]
             if op is block.last_op or not any(value in self.known for value in read):
@@ -56,7 +57,7 @@ class _Walk:
                 self._note(value, axes)
 
     def of(self, value: SSAValue) -> Axes:
-        """The axes of a value."""
+        """Return the axes of a value."""
         return self.padded.of(value)
 
     def _note(self, value: SSAValue, axes: Axes) -> None:
@@ -120,7 +121,7 @@ class _Walk:
 
 
 def _plain(op: PdOp, padded: Padded) -> Carried:
-    """The rule of one op, and whether its masks can be written."""
+    """Apply the rule of one op, and check that its masks can be written."""
     carried = carry(op, padded)
     for mask in carried.masks:
         fill_of(mask.fill, op.operands[mask.operand])
@@ -131,7 +132,7 @@ def _plain(op: PdOp, padded: Padded) -> Carried:
 
 
 def _at(op: Operation, error: CannotPad) -> CannotPad:
-    """The error with the op, or with the op inside it that it names."""
+    """Add the op to the error, unless the error names an op inside it."""
     name, text = error.reason.name, error.reason.text
     if not text.startswith("pd."):
         error.reason = Reason(name, f"{show_op(op)}: {text}")
@@ -139,11 +140,11 @@ def _at(op: Operation, error: CannotPad) -> CannotPad:
 
 
 def _hold(op: Scan, real: RealRows, time: Dim) -> Sequence[SSAValue]:
-    """The walk with memories that the steps beyond the data leave alone.
+    """Rebuild the scan so that steps beyond the data leave the memories unchanged.
 
-    Forwards, these come last, and each of them must compute the same as the last real one: so that
-    one keeps its initial memories. Backwards they come first, and none of them changes the initial
-    memories.
+    Forwards, these steps come last, and each of them must compute the same as the last real step:
+    so that step leaves its memories unchanged, too. Backwards they come first, and none of them
+    changes the initial memories.
     """
     new, live = Before(op), real.mask(time, 1, 0)
     if not op.attr("reverse"):

@@ -1,11 +1,11 @@
-"""The answers of a rule for padded axes, and the helpers that rules share.
+"""The records that a rule for padded axes returns, and the helpers that rules share.
 
 `carry` returns the axes of an op's results and the masks that the op needs: the operands whose rows
 beyond the data must become a neutral element first. An op without a rule, or one that would let
-those rows into its results, raises CannotPad. The rules are in the files beside this one.
+those rows into its results, raises CannotPad. The rules are in the other files of this folder.
 
 Padding repeats the last row of the data. So whatever an op computes on such a row is as ordinary as
-its other results: no infinity or NaN comes from padding, in derivatives neither.
+its other results: no infinity or NaN comes from padding, not even in derivatives.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, Grown
 
 @dataclass(frozen=True)
 class Mask:
-    """Before the op runs, operand `operand` is `fill` beyond the data of these axes."""
+    """A mask: before the op runs, operand `operand` becomes `fill` beyond the data of `axes`."""
 
     operand: int
     axes: tuple[int, ...]
@@ -42,14 +42,14 @@ FAR = 2**31 - 1
 
 
 class RealRows(Protocol):
-    """The facts about the data for a rule that replaces an op."""
+    """The masks and counts of data rows, for a rule that replaces an op."""
 
     def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
-        """The mask of data rows, bool, to broadcast along axis `at` of a tensor of this rank."""
+        """Return the bool mask of data rows, to broadcast along axis `at` of this rank."""
         ...
 
     def count(self, dim: Dim) -> SSAValue:
-        """The number of rows that are data, int64 []."""
+        """Return the number of data rows, int64 []."""
         ...
 
 
@@ -61,7 +61,7 @@ Write = Callable[[Any, RealRows], Sequence[SSAValue]]
 class Carried:
     """The axes of an op's results, the masks of its operands and of its first result.
 
-    With `write` other ops take its place, once its operands are masked.
+    With `write`, other ops replace the op once its operands are masked.
     """
 
     results: tuple[Axes, ...]
@@ -75,9 +75,9 @@ class Carried:
 class Padded:
     """The axes of the values of a module; a value that is absent has no padded axis.
 
-    `equal` are dimensions that must have one size, which the feeds of each run are checked for.
-    `lengths` are fed lengths of sequences, with the dimension of the rows that these have. `zero`
-    are values that are 0 beyond the data: buffers that rows may be written into.
+    `equal` has pairs of dimensions that must have one size, which each run checks in its feeds.
+    `lengths` maps fed lengths of sequences to the dimension of their rows. `zero` has the values
+    that are 0 beyond the data: buffers that rows may be written into.
     """
 
     known: Mapping[SSAValue, Axes]
@@ -86,10 +86,10 @@ class Padded:
     zero: set[SSAValue] = field(default_factory=set[SSAValue])
 
     def meet(self, one: Dim | None, other: Dim | None) -> bool:
-        """True when the axes of two operands may meet.
+        """Return whether the axes of two operands may meet, and note sizes that must be equal.
 
-        Images that come to one place on two ways, scaled down and up again, mostly have the same
-        size there, though not for each size of the feeds.
+        Images that reach an op on two paths, scaled down and up again, mostly have the same size
+        there, though not for each size of the feeds.
         """
         if one == other:
             return True
@@ -105,7 +105,7 @@ class Padded:
         return True
 
     def of(self, value: SSAValue) -> Axes:
-        """One entry per axis of the value."""
+        """Return the dimension of each axis of the value; None where an axis is not padded."""
         return self.known.get(value) or (None,) * rank_of(value.type)
 
     def is_zero(self, value: SSAValue) -> bool:
@@ -119,14 +119,14 @@ class Padded:
 
 
 def _keeps_zero(op: PdOp) -> bool:
-    """True for an op that gives the elements of its first operand, or multiples: 0 stays 0."""
+    """True for an op that keeps or scales the elements of its first operand: 0 stays 0."""
     if isinstance(op, Scale):
         return op.attr("bias") == 0 and isfinite(op.attr("scale"))
     return isinstance(op, Cast | Gather)
 
 
 class MeetsOther(CannotPad):
-    """A padded axis meets one of a value that is not, and would have to be of this dimension."""
+    """A padded axis meets an unpadded axis of `value`, which would have to be `dim`."""
 
     def __init__(self, value: SSAValue, at: int, dim: Dim) -> None:
         super().__init__("meets-other-size", f"a padded axis meets one that is not, on {at}")
@@ -135,9 +135,9 @@ class MeetsOther(CannotPad):
 
 @singledispatch
 def carry(op: PdOp, padded: Padded) -> Carried:
-    """The rule of an op: that of its class, or that of the class's traits.
+    """Apply the rule of an op's class, else the rule of the class's traits.
 
-    CannotPad without a rule, or when the rule does not allow padding.
+    Raise CannotPad without a rule, or when the rule does not allow padding.
     """
     if op.has_trait(Elementwise):
         return same(op, broadcast(op.operands, padded))
@@ -148,7 +148,7 @@ def carry(op: PdOp, padded: Padded) -> Carried:
 
 
 def _rows(op: PdOp, rowwise: Rowwise, padded: Padded) -> Carried:
-    """All results have the rows of the first operand, none of whose other axes may be padded."""
+    """Give all results the rows of the first operand, whose other axes may not be padded."""
     if rowwise.of_all or rowwise.first_result:
         raise CannotPad("no-rule", "other operands have rows, or results have none")
     axes = input_axes(op, padded)
@@ -157,7 +157,7 @@ def _rows(op: PdOp, rowwise: Rowwise, padded: Padded) -> Carried:
 
 
 def same(op: PdOp, axes: Axes) -> Carried:
-    """All results have the axes of the operand, where they have its rank."""
+    """Give all results the axes of the operand; they must have its rank."""
     return Carried(tuple(axes for _ in op.results))
 
 
@@ -167,7 +167,7 @@ def takes_one(start: int, end: int) -> bool:
 
 
 def sizes_of(value: SSAValue, padded: Padded) -> tuple[int, ...]:
-    """The shape, in which a slice of one row has size 1: padded axes are never empty."""
+    """Return the shape; a slice of one row has size 1 there, as padded axes are never empty."""
     op, shape = value.owner, list(shape_of(value.type))
     if isinstance(op, FullLike):
         return sizes_of(op.operands[0], padded)
@@ -181,26 +181,26 @@ def sizes_of(value: SSAValue, padded: Padded) -> tuple[int, ...]:
 
 
 def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
-    """CannotPad when one of these axes is padded."""
+    """Raise CannotPad when one of these axes is padded."""
     for position in positions:
         if axes[position] is not None:
             raise CannotPad("padded-axis", f"{what} (axis {position}) is padded")
 
 
 def check_only_rows(axes: Axes) -> None:
-    """CannotPad when another axis than the first is padded."""
+    """Raise CannotPad when an axis other than the first is padded."""
     check_free(axes, range(1, len(axes)), "an axis that it computes along")
 
 
 def input_axes(op: PdOp, padded: Padded) -> Axes:
-    """The axes of the first operand; CannotPad when another one (a weight) is padded."""
+    """Return the first operand's axes; raise CannotPad if another one (a weight) is padded."""
     if any(any(padded.of(value)) for value in op.operands[1:]):
         raise CannotPad("padded-weight", "a weight is padded")
     return padded.of(op.operands[0])
 
 
 def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
-    """The axes of an elementwise result."""
+    """Compute the axes of an elementwise result."""
     rank = max(rank_of(value.type) for value in operands)
     found: list[Dim | None] = [None] * rank
     for value in operands:
@@ -221,7 +221,7 @@ def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
 
 
 def fill_of(fill: float, value: SSAValue) -> float:
-    """The fill as a number of the value's dtype; CannotPad where its range has no such end."""
+    """Convert the fill to the value's dtype; raise CannotPad where the dtype has no such limit."""
     dtype = dtype_of(value.type)
     if dtype.is_differentiable or fill in (0.0, 1.0) or dtype == "bool":
         return fill

@@ -33,7 +33,7 @@ from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, chec
 
 
 def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | None]:
-    """The dimensions of rows and of sequences: both are padded, or none."""
+    """Return the dimensions of rows and of sequences; both are padded, or neither is."""
     pair = rows[0], lengths[0]
     if any(dim is not None and len(dim) != 1 for dim in pair):
         raise CannotPad("joined-rows", "its rows are not those of a feed with lengths")
@@ -84,7 +84,7 @@ def _(op: SequenceExpand, padded: Padded) -> Carried:
 
 @carry.register(SequencePad)
 def _(op: SequencePad, padded: Padded) -> Carried:
-    """The steps are those of the longest sequence of the feed, and of its bucket."""
+    """Pad to the steps of the longest sequence of the feed, and of its bucket."""
     x, lengths = padded.of(op.x), padded.of(op.lengths)
     rows, sequences = _rows_and_sequences(x, lengths)
     if op.attr("padded_length") > 0:
@@ -102,7 +102,7 @@ def _(op: SequencePad, padded: Padded) -> Carried:
 
 @carry.register(SequenceUnpad)
 def _(op: SequenceUnpad, padded: Padded) -> Carried:
-    """The rows are those of the feed. A padded sequence may have more of them than steps."""
+    """Restore the rows of the feed; a padded sequence may have more rows than steps."""
     x, lengths = padded.of(op.x), padded.of(op.lengths)
     rows = _fed_rows(op.lengths, padded)
     if rows is None or x[0] != lengths[0] or x[1] != _steps(op.lengths, rows, padded):
@@ -115,14 +115,14 @@ def _(op: SequenceUnpad, padded: Padded) -> Carried:
 
 
 def _steps(lengths: SSAValue, rows: Dim | None, padded: Padded) -> Dim:
-    """The dimension of the steps of sequences with these lengths, which must be those of a feed."""
+    """Return the dimension of the steps of sequences whose lengths were fed with their rows."""
     if rows is None or _fed_rows(lengths, padded) != rows:
         raise CannotPad("computed-lengths", "its lengths are not those that are fed with its rows")
     return (f"{LONGEST}{rows[0]}",)
 
 
 def _fed_rows(lengths: SSAValue, padded: Padded) -> Dim | None:
-    """The dimension of the rows that lengths were fed with; None for lengths that were not fed."""
+    """Return the dimension of the rows that lengths were fed with; None if they were not fed."""
     while isinstance(op := lengths.owner, Reshape | Assign | Cast):
         lengths = op.operands[0]
     return padded.lengths.get(lengths)
@@ -149,7 +149,7 @@ def _tagged_axes(
     label: Sequence[SSAValue],
     transition: SSAValue,
 ) -> tuple[Axes, Dim | None]:
-    """The axes of the steps, of which each has a tag, and the dimension of the sequences.
+    """Return the axes of the steps, which have a tag each, and the dimension of the sequences.
 
     Steps of padded sequences [sequences, steps] beyond the data are past the end of each sequence.
     """

@@ -1,10 +1,10 @@
-"""Tensors that get their size from another one, before masks are written.
+"""Tensors that get their size from another one, rewritten before masks are added.
 
 The initial states of a saved recurrent network are `full([4, shape(x)[0], 12], 0)`, or an expand to
-that shape. Positions are `arange(shape(x)[1])`, and masks of sequences have as many columns. Where
-x has rows to spare so must they, and a size that is a value would be that of the data. So they get
-their rows from x itself: from a `where` whose condition has the rows of x, all true, or from the
-running sum of such rows.
+that shape. Positions are `arange(shape(x)[1])`, and masks of sequences have as many columns. If x
+has spare rows, these tensors need them too, but a size read off x is the size of the data. So they
+get their rows from x itself: from a `where` whose condition has the rows of x, all true, or from
+the running sum of such rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SIZED = {
 
 
 def size_by_tensor(module: ModuleOp) -> None:
-    """Rewrite the ops of `@main` that make tensors whose open sizes are those of other tensors.
+    """Rewrite ops of `@main` that make tensors whose open sizes are sizes of other tensors.
 
     No tensor may be empty.
     """
@@ -58,7 +58,7 @@ def size_by_tensor(module: ModuleOp) -> None:
 
 
 def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | None:
-    """The same tensor with sizes of other ones; None where there are no such."""
+    """Build the tensor with rows taken from other tensors; None if no size comes from one."""
     if _SIZED.get(op.attr("op")) != op.attr("dynamic"):
         return None
     given = op.values[0]
@@ -90,7 +90,7 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
 
 
 def _make_positions(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue | None:
-    """The numbers of a range from 0 by 1; None for another range."""
+    """Build a range from 0 by 1; None for another range."""
     attrs, new = decode_properties(Arange, op.attr("attrs")), Before(op)
     if (attrs["start"], attrs["step"]) != (0, 1):
         return None
@@ -98,7 +98,7 @@ def _make_positions(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue | None
 
 
 def _make_mask(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue:
-    """For each length, true at the positions below it."""
+    """Build the sequence mask: for each length, true at the positions below it."""
     new, lengths, result = Before(op), op.inputs[0], op.results[0].type
     positions = _number_rows(sources[0], dtype_of(lengths.type), new)
     last = new(Unsqueeze.make(lengths, axis=[rank_of(lengths.type)]))
@@ -106,7 +106,7 @@ def _make_mask(op: Dynamic, sources: Mapping[int, Size]) -> SSAValue:
 
 
 def _number_rows(size: Size, dtype: str, new: Before) -> SSAValue:
-    """0, 1 and so on, one for each row of this size."""
+    """Build the numbers 0, 1 and so on, one for each row of this size."""
     ones = new(FullLike.make(_make_rows(size, 0, 1, new), value=1.0, dtype="int64"))
     one = new(Full.make(shape=[], value=1.0, dtype="int64"))
     numbers = new(Subtract.make(new(Cumsum.make(ones, axis=0)), one))
@@ -114,7 +114,7 @@ def _number_rows(size: Size, dtype: str, new: Before) -> SSAValue:
 
 
 def _find_sources(wanted: Sequence[Amount | None]) -> dict[int, Size]:
-    """The size that each open axis has; none when one of them is another amount."""
+    """Map each open axis to its size; empty when one of them is another amount."""
     found: dict[int, Size] = {}
     for at, size in enumerate(wanted):
         if isinstance(size, int) and size > 0:
@@ -138,7 +138,7 @@ def _fits(sizes: Sequence[Amount], wanted: Sequence[Amount | None], open_: Seque
 
 
 def _make_rows(size: Size, at: int, rank: int, new: Before) -> SSAValue:
-    """True along axis `at` of a tensor of this rank, whose other axes have size 1."""
+    """Build a bool tensor of this rank: true along axis `at`, with size 1 on other axes."""
     value, others = size.value, [a for a in range(rank_of(size.value.type)) if a != size.axis]
     if others:
         first = {"starts": [0] * len(others), "ends": [1] * len(others)}

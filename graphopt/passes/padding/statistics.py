@@ -57,9 +57,9 @@ def _(op: Mean, padded: Padded) -> Carried:
 
 
 def mean_of_rows(result: Axes, axes: Axes, reduced: Sequence[int], *, keepdim: bool) -> Carried:
-    """The rule of an op that takes means of its operand, which has padding along `reduced`.
+    """Build the rule of an op that averages its operand, which has padding along `reduced`.
 
-    A sum of the elements that count, divided by their number.
+    The mean is a sum of the data elements, divided by their number.
     """
 
     def write(op: PdOp, real: RealRows) -> Sequence[SSAValue]:
@@ -76,14 +76,14 @@ def mean_of_rows(result: Axes, axes: Axes, reduced: Sequence[int], *, keepdim: b
 
 
 def _wide(dtype: DType) -> str:
-    """The accumulation dtype of a dtype."""
+    """Return the accumulation dtype of a dtype."""
     return dtype if dtype in ("float32", "float64", "complex64", "complex128") else "float32"
 
 
 def _count(
     new: Before, real: RealRows, value: SSAValue, axes: Axes, reduced: Sequence[int], dtype: str
 ) -> SSAValue:
-    """The number of elements of the value that count along these axes, some of which are padded."""
+    """Compute the number of data elements of the value along these axes, some of them padded."""
     shape, known = shape_of(value.type), 1
     numbers: list[SSAValue] = []
     for at in reduced:
@@ -103,7 +103,7 @@ def _count(
 
 
 def _size(new: Before, value: SSAValue, at: int, dtype: str) -> SSAValue:
-    """The size of an axis, which is known once the feeds are."""
+    """Compute the size of an axis, which is known only at run time."""
     others = [axis for axis in range(rank_of(value.type)) if axis != at]
     if others:
         ends = {"starts": [0] * len(others), "ends": [1] * len(others)}
@@ -123,9 +123,9 @@ def _(op: BatchNorm, padded: Padded) -> Carried:
 
 
 def _normalise_rows(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAValue]:
-    """A normalisation by statistics that are computed before it, from the rows that count.
+    """Normalize by statistics that are computed first, from the data rows.
 
-    Those of all replicas where the op is synchronised.
+    A synchronized op uses the statistics of all replicas.
     """
     new, x = Before(op), op.operands[0]
     _, (mean,), (variance,), scale, bias = op.operand_groups()

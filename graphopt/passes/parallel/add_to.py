@@ -49,7 +49,7 @@ class AddTo(RewritePass):
 
 
 def _has_several_parts(grad: Grad, path: Sequence[PdOp]) -> bool:
-    """True when several ops compute a part of one of the gradients."""
+    """True when several ops contribute to one of the gradients."""
     readers: Counter[SSAValue] = Counter()
     for op in path:
         readers.update(set(values_read(op)))

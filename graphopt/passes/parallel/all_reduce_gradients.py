@@ -1,8 +1,8 @@
 """Data parallelism with replicated updates: sum each parameter gradient over the replicas.
 
-The sum goes right after the derivative, before clipping, regularisation and the
-update, and only gradients of parameters are summed. Those of the last parameters come first: they
-are ready first, so a sum that waits for the one before it runs beside the rest of the derivative.
+The sum goes right after the derivative, before clipping, regularization and the update, and only
+gradients of parameters are summed. The sums of the last parameters come first: their gradients are
+ready first, so a sum that waits for the previous one runs beside the rest of the derivative.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _reaches_update(vjp: Vjp) -> bool:
 
 
 def all_reduce(grad: Grad, local: SSAValue) -> None:
-    """Let all readers of `local` read its sum over the replicas instead."""
+    """Replace `local` by its sum over the replicas, for all its readers."""
     total = AllReduce.make(local, location=grad.location)
     block = grad.parent
     assert block is not None

@@ -1,7 +1,8 @@
 """The forms in which an op computes with pieces of values, one piece on each device of a replica.
 
-A form says along which axis each operand and each result is cut (None: whole everywhere). All forms
-follow from what an op says of itself (`traits.py`), but for products, lookups and what moves axes.
+A form says along which axis each operand and each result is cut (None: whole on each device). Most
+forms follow from the traits of an op (`traits.py`); products, lookups and ops that move axes have
+rules of their own.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ Axes = tuple["int | None", ...]
 
 @dataclass(frozen=True)
 class CutForm:
-    """A form of an op: the axes of its operands and results.
+    """A form of an op: the axes along which its operands and results are cut.
 
-    With `partial` the results are terms of sums over the devices. `attrs` are other properties than
-    those of the op, and `kind` another class of op.
+    With `partial` the results are terms of sums over the devices. `attrs` replaces properties of
+    the op, and `kind` its class.
     """
 
     operands: Axes
@@ -58,7 +59,7 @@ class CutForm:
     kind: type[PdOp] | None = None
 
     def call_of(self, op: PdOp) -> tuple[type[PdOp], dict[str, Any]]:
-        """The class and the properties of the op that computes with pieces."""
+        """Return the class and the properties of the op that computes with pieces."""
         kind = self.kind or type(op)
         known = attr_kinds(kind)
         kept = {name: value for name, value in op.attr_values().items() if name in known}
@@ -66,7 +67,7 @@ class CutForm:
 
 
 def cut_forms(op: PdOp, degree: int) -> list[CutForm]:
-    """The forms of an op with `degree` pieces; none for one that needs whole values."""
+    """List the forms of an op with `degree` pieces; empty for an op that needs whole values."""
     if op.regions:
         return []
     forms = _propose_forms(op)
@@ -76,7 +77,7 @@ def cut_forms(op: PdOp, degree: int) -> list[CutForm]:
 
 
 def _propose_forms(op: PdOp) -> Iterator[CutForm]:
-    """Forms that hold if the sizes are right."""
+    """Yield forms that hold if the sizes are right."""
     for kind, propose in _BY_KIND.items():
         if isinstance(op, kind):
             yield from propose(op)
@@ -112,7 +113,7 @@ def _fits(op: PdOp, form: CutForm, degree: int) -> bool:
 
 
 def piece_type(type_: Attribute, axis: int | None, degree: int) -> Any:
-    """The type of a piece; ProgramError where the axis has no equal pieces."""
+    """Compute the type of a piece; raise ProgramError where the axis has no equal pieces."""
     if axis is None:
         return type_
     return like(type_, shape=cut_shape(shape_of(type_), axis, degree))  # pyright: ignore
@@ -122,7 +123,7 @@ def piece_type(type_: Attribute, axis: int | None, degree: int) -> Any:
 
 
 def _matmul(op: PdOp) -> Iterator[CutForm]:
-    """By columns, by rows (whose results are terms of a sum), by rows of x, or by the batch."""
+    """Cut by columns, by rows (the results are terms of a sum), by rows of x, or by the batch."""
     x, y = (rank_of(value.type) for value in op.operands)
     if min(x, y) < 2:
         return
@@ -137,7 +138,7 @@ def _matmul(op: PdOp) -> Iterator[CutForm]:
 
 
 def _align_axes(op: PdOp, axis: int) -> Axes:
-    """The axes of operands that broadcast to an axis of the result; None where they repeat."""
+    """Find the operand axes that broadcast to an axis of the result; None where they repeat."""
     rank, size = rank_of(op.results[0].type), shape_of(op.results[0].type)[axis]
     found: list[int | None] = []
     for value in op.operands:
@@ -168,7 +169,7 @@ def _embedding(op: PdOp) -> Iterator[CutForm]:
 
 
 def _beside(op: PdOp, axes: set[int | None]) -> Iterator[CutForm]:
-    """Along any other axis: every line along `axes` is for itself."""
+    """Cut along any axis not in `axes`: each line along `axes` is computed by itself."""
     rank = rank_of(op.operands[0].type)
     for axis in set(range(rank)) - axes if None not in axes else ():
         yield CutForm((axis,) * len(op.operands), (axis,) * len(op.results))
@@ -186,7 +187,7 @@ def _reduction(op: PdOp, axes: frozenset[int]) -> Iterator[CutForm]:
 
 
 def _in_order(op: PdOp) -> Iterator[CutForm]:
-    """Axes that begin at the same element: those in front of them hold equally many."""
+    """Pair axes with equally many elements before them, so that they begin at the same element."""
     old, new = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     for at in range(len(old)):
         for to in range(len(new)):
@@ -195,13 +196,13 @@ def _in_order(op: PdOp) -> Iterator[CutForm]:
 
 
 def _count(sizes: Shape) -> tuple[int, int]:
-    """The number of elements, and of open sizes, in which they are counted."""
+    """Return the product of the known sizes, and the number of open sizes."""
     known = [size for size in sizes if size != UNKNOWN]
     return product(known), len(sizes) - len(known)
 
 
 def _with_piece_sizes(op: Reshape, form: CutForm, degree: int) -> CutForm:
-    """A form of a reshape with the sizes of pieces."""
+    """Replace the sizes in a reshape's form by the sizes of pieces."""
     (at,), (to,) = form.operands, form.results
     shape: list[int] = list(op.attr("shape"))
     for index, size in enumerate(shape_of(op.results[0].type)):
@@ -221,7 +222,7 @@ def _transpose(op: PdOp) -> Iterator[CutForm]:
 
 
 def _along(op: PdOp) -> Iterator[CutForm]:
-    """Concat, split: along any axis but theirs."""
+    """Cut a concat or split along any axis but its own."""
     rank = rank_of(op.operands[0].type)
     if len(op.operand_groups()[0]) == len(op.operands) and rank:
         yield from _beside(op, {normalize_axis(op.attr("axis"), rank)})
@@ -238,7 +239,7 @@ def _slice(op: PdOp) -> Iterator[CutForm]:
 
 
 def _update(op: PdOp) -> Iterator[CutForm]:
-    """The parameter, its gradient and its state alike; not if the norm of the whole is needed."""
+    """Cut parameter, gradient and state alike, unless the update needs the norm of the whole."""
     assert isinstance(op, Update)
     singles = op.singles()
     if len(singles) != 1 or "in_parts" in attr_kinds(type(op)):

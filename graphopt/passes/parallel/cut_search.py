@@ -1,9 +1,9 @@
-"""The search for the parameters of a program that pay when they are cut, and for the forms of ops.
+"""The search for the parameters that pay when they are cut, and for the forms of ops.
 
 For each product it tries the parameter whole, by columns and by rows, and for each op after it to
-go on with pieces or to put values together. It goes through the program op by op and keeps, for
-each way in which the values that are still read may be cut, the cheapest choices so far. The cost
-is in bytes: those that a device sends in a step, and those that it holds between steps.
+compute with pieces or to gather values. It goes through the program op by op and keeps, for each
+way in which the values that are still read may be cut, the cheapest choices so far. The cost is in
+bytes: the bytes that a device sends in a step, and the bytes that it holds between steps.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class Price:
     latency: int = 0
 
     def bytes_of(self, type_: Attribute) -> int:
-        """The bytes of a value."""
+        """Compute the bytes of a value of this type."""
         sizes = [self.rows if size == UNKNOWN else size for size in shape_of(type_)]
         return product(sizes) * dtype_of(type_).numpy.itemsize
 
     def gather(self, value: SSAValue) -> float:
-        """Putting a value together."""
+        """Compute the cost of gathering a value."""
         return self._around(self.bytes_of(value.type)) + self.latency
 
     def all_reduce(self, value: SSAValue) -> float:
-        """Adding up a value over the devices of a replica."""
+        """Compute the cost of summing a value over the devices of a replica."""
         return 2 * self._around(self.bytes_of(value.type)) + self.latency
 
     def bytes_held(self, argument: SSAValue, held: int, *, cut: bool) -> float:
-        """The bytes held for a parameter, and the sum of its gradient over replicas."""
+        """Compute the bytes held for a parameter, with the sum of its gradient over replicas."""
         own = self.bytes_of(argument.type)
         gradient = own if held > own else 0
         bytes_ = held + 2 * (self.replicas - 1) / self.replicas * gradient
@@ -70,7 +70,7 @@ Made = tuple[SSAValue, "int | str | None"]
 
 
 class Trail(NamedTuple):
-    """The choice for one op, and those before it."""
+    """The choice for one op, and the trail of the ops before it."""
 
     before: Trail | None
     op: Operation
@@ -80,7 +80,7 @@ class Trail(NamedTuple):
 
 @dataclass
 class Candidate:
-    """Choices for the ops so far: their cost, how values are cut, and what was made of these.
+    """Choices for the ops so far: their cost, the axes of cuts, and the conversions made.
 
     An argument without an entry in `axes` is open, any other value without one is whole.
     """
@@ -91,7 +91,7 @@ class Candidate:
     trail: Trail | None = None
 
     def key(self) -> object:
-        """Equal for candidates that all later ops see alike."""
+        """Return a key that is equal for candidates that all later ops see alike."""
         return frozenset(self.axes.items()), frozenset(self.made)
 
 
@@ -107,8 +107,8 @@ class Cuts:
 class CutSearch:
     """The search in one block.
 
-    `held` has the arguments that may be cut, with the bytes that go with each; those in `refused`
-    stay whole. Gradients go through the values in `active`. With `width` 0 nothing is left out.
+    `held` maps the arguments that may be cut to the bytes held for each; arguments in `refused`
+    stay whole. Gradients go through the values in `active`. With `width` 0 no candidate is dropped.
     """
 
     def __init__(
@@ -142,13 +142,13 @@ class CutSearch:
         return found
 
     def forms(self, op: Operation) -> list[CutForm]:
-        """The forms of an op with pieces."""
+        """List the forms of an op with pieces."""
         if op not in self._forms:
             self._forms[op] = cut_forms(op, self.price.degree) if isinstance(op, PdOp) else []
         return self._forms[op]
 
     def best(self) -> Cuts:
-        """The cheapest choices that were found."""
+        """Find the cheapest choices."""
         candidates = [Candidate()]
         for at, op in enumerate(self.ops[: self.horizon]):
             made = [
@@ -164,7 +164,7 @@ class CutSearch:
         return _cuts(found, cost)
 
     def all_costs(self) -> list[float]:
-        """The costs of all choices in front of the horizon, for comparison with the best."""
+        """List the costs of all choices before the horizon, to compare them with the best."""
         candidates = [Candidate()]
         for op in self.ops[: self.horizon]:
             candidates = [
@@ -173,7 +173,7 @@ class CutSearch:
         return [self._grow(each).cost for each in candidates]
 
     def ways(self, candidate: Candidate, op: Operation) -> list[CutForm | None]:
-        """Whole values, and the forms that a piece or a product suggests."""
+        """List whole values (None), and the forms that a piece or a product suggests."""
         axes = candidate.axes
         read = [axes.get(value) for value in op.operands]
         opens = isinstance(op, PRODUCTS) and any(self._is_open(candidate, v) for v in op.operands)
@@ -196,7 +196,7 @@ class CutSearch:
         return found
 
     def after(self, candidate: Candidate, op: Operation, form: CutForm | None) -> Candidate:
-        """The candidate with one more op, in this form; None is with whole values."""
+        """Add one more op to a candidate, in this form; None computes with whole values."""
         cost, axes, made = candidate.cost, dict(candidate.axes), set(candidate.made)
         new: dict[SSAValue, int | None] = {}
         for value, axis in self._wanted_cuts(candidate, op, form):
@@ -223,7 +223,7 @@ class CutSearch:
     def _wanted_cuts(
         self, candidate: Candidate, op: Operation, form: CutForm | None
     ) -> Iterable[tuple[SSAValue, int | None]]:
-        """The values that an op reads, with the axis along which each has to be cut."""
+        """Pair the values that an op reads with the axes along which they have to be cut."""
         if form is not None:
             return zip(op.operands, form.operands, strict=True)
         if isinstance(op, Grad):
@@ -239,7 +239,7 @@ class CutSearch:
     def _conversion(
         self, now: int | None, value: SSAValue, axis: int | None, made: set[Made], *, shares: bool
     ) -> float:
-        """The cost of a value for a reader; `made` gets what has to be made of it."""
+        """Compute the cost of a value for a reader, and note its conversions in `made`."""
         cost = 0.0
         if now is not None and now != axis:
             cost += self._once((value, None), made, self.price.gather(value))
@@ -261,7 +261,7 @@ class CutSearch:
         return value in self.held and value not in candidate.axes
 
     def _cheapest(self, candidates: list[Candidate], at: int) -> list[Candidate]:
-        """One candidate of those that later ops see alike, and the cheapest of these."""
+        """Merge candidates that later ops see alike, and keep the cheapest ones."""
         found: dict[object, Candidate] = {}
         for each in candidates:
             each.axes = {v: a for v, a in each.axes.items() if self.last.get(v, -1) > at}
@@ -273,7 +273,7 @@ class CutSearch:
         return kept[: self.width] if self.width else kept
 
     def _grow(self, candidate: Candidate) -> Candidate:
-        """A candidate at the horizon with all axes again, and the whole values that follow."""
+        """Restore the axes of a candidate at the horizon, and add the cost of whole values."""
         axes: dict[SSAValue, int | None] = {}
         trail = candidate.trail
         while trail is not None:

@@ -23,7 +23,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 @dataclass(frozen=True)
 class FenceUpdates(RewritePass):
-    """One `pd.fence` between the gradients and the updates that read them."""
+    """Insert one `pd.fence` between the gradients and the updates that read them."""
 
     name = "fence-updates"
     numerics = Numerics.BIT_EXACT
@@ -54,7 +54,7 @@ class FenceUpdates(RewritePass):
 
 
 def gradients_of(update: Update) -> list[SSAValue]:
-    """The gradients that an update reads: one, or those of several parameters."""
+    """List the gradients that an update reads, of one parameter or of several."""
     groups = zip(operand_names(type(update)), update.operand_groups(), strict=True)
     return [value for name, group in groups if name in ("grad", "grads") for value in group]
 
@@ -64,7 +64,7 @@ def _is_fenced(gradients: list[SSAValue]) -> bool:
 
 
 def _made_behind(first: PdOp, gradients: list[SSAValue]) -> Operation | None:
-    """The op after `first` that makes one of the gradients, or None."""
+    """Find an op after `first` that computes one of the gradients; None if there is none."""
     makers = {value.owner for value in gradients}
     op = first.next_op
     while op is not None:

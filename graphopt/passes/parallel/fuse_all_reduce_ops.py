@@ -2,9 +2,9 @@
 
 Paddle's rules make the groups: one for each layer (the part of a parameter's name before the first
 dot), or several layers until they reach FLAGS_fuse_parameter_memory_size megabytes or
-FLAGS_fuse_parameter_groups_size gradients, or all for 0 megabytes; each of one dtype. Of a group,
-those below the size of `joining.py` share a buffer; Paddle joins the others too. All gradients are
-dense, so none is left out for being sparse.
+FLAGS_fuse_parameter_groups_size gradients, or all for 0 megabytes; each of one dtype. In a group,
+gradients below the size of `joining.py` share a buffer; Paddle joins the larger ones too. All
+gradients are dense, so none is left out for being sparse.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FuseAllReduceOps(RewritePass):
         return log.outcomes
 
     def _groups(self, members: Sequence[Member]) -> list[list[PdOp]]:
-        """The groups, each of one dtype and in the order of the block."""
+        """Make the groups, each of one dtype and in the order of the block."""
         layers: dict[str, list[AllReduce]] = {}
         for name, total in members:
             layers.setdefault(name.partition(".")[0], []).append(total)
@@ -89,7 +89,7 @@ def _parameter_names(module: ModuleOp) -> dict[SSAValue, str]:
 
 
 def _total(local: SSAValue) -> AllReduce | None:
-    """The op that sums a local gradient over the replicas, if there is one."""
+    """Find the op that sums a local gradient over the replicas; None unless there is just one."""
     users = {use.operation for use in local.uses}
     totals = [op for op in users if isinstance(op, AllReduce) and len(op.operands) == 1]
     return totals[0] if len(totals) == 1 else None

@@ -1,7 +1,7 @@
-"""fuse_broadcast_ops: with reduce_strategy=Reduce, small parameters are put together in one go.
+"""fuse_broadcast_ops: with reduce_strategy=Reduce, small parameters are gathered together.
 
 Every replica has updated its part of each parameter; one `pd.all_gather` brings the parts of all
-small ones to all replicas. (Paddle broadcasts each parameter from its owner.)
+small parameters to all replicas. (Paddle broadcasts each parameter from its owner.)
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ALONE = Reason("alone-in-its-group", "no other small value is in its group")
 
 
 def small(ops: Sequence[PdOp], log: RewriteLog) -> list[PdOp]:
-    """The collectives whose value is small enough to join others."""
+    """Select the collectives whose value is small enough to join others."""
     found: list[PdOp] = []
     for op in ops:
         size = byte_count(op.operands[0].type)
@@ -40,9 +40,9 @@ def join(
     log: RewriteLog,
     properties: Callable[[Sequence[PdOp]], Mapping[str, Any]] = lambda ops: ops[0].attr_values(),
 ) -> None:
-    """Replace collectives of one operand each by one for all, in the place of the last.
+    """Replace collectives of one operand each by one for all, at the position of the last.
 
-    `properties` makes its properties from the ops that are joined.
+    `properties` builds its properties from the joined ops.
     """
     if len(ops) > 1:
         ops = movable(ops, log, _needed_early)

@@ -1,8 +1,9 @@
 """State that differs between replicas has a device axis; other state does not.
 
 A value is uniform when it follows from uniform values: replicated state, constants, results of
-collectives. Feeds and unseeded random numbers are not. State that is written with a value that is
-not uniform gets `pd.per_replica` (batch-norm statistics without sync_batch_norm, for example).
+collectives. Feeds and unseeded random numbers are not uniform. State that is written with a value
+that is not uniform gets `pd.per_replica` (batch-norm statistics without sync_batch_norm, for
+example).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class MarkPerReplica(ModulePass):
 
 
 def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
-    """The values that are equal on all replicas, and the names of the state that differs."""
+    """Find the values that are equal on all replicas, and the names of the state that differs."""
     varying_state: frozenset[str] = frozenset()
     while True:
         uniform, varying = _assuming(module, varying_state)
@@ -63,7 +64,7 @@ def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
 def _assuming(
     module: ModuleOp, varying_state: frozenset[str]
 ) -> tuple[set[SSAValue], frozenset[str]]:
-    """The uniform values, and the written state that is not, if `varying_state` is not."""
+    """Find the uniform values, and the written state that varies if `varying_state` varies."""
     signature = signature_of(module)
     block = main_function(module).body.block
     uniform: set[SSAValue] = {
@@ -106,7 +107,7 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
 
 
 def _uniform_updates(op: Update, uniform: set[SSAValue]) -> list[SSAValue]:
-    """All results of an update of uniform values, else those that count steps and nothing more."""
+    """Return all results of an update of uniform values, else only its uniform step counters."""
     if all(value in uniform for value in op.operands):
         return list(op.results)
     return [new for old, new in op.counters() if old in uniform]

@@ -1,9 +1,8 @@
 """enable_sequential_execution, sequential_run: collectives start one after another.
 
 The ops of one replica depend on each other only by their values, and XLA may start, or join, the
-sums over replicas as it likes. Here each collective also waits for the one before it, so that their
-order is that of the program; Paddle chains all operators, which has no meaning inside one XLA
-program.
+sums over replicas as it likes. Here each collective also waits for the previous one, so that they
+run in program order; Paddle chains all operators, which has no meaning inside one XLA program.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ COLLECTIVES = tuple(op for op in ALL if op.__module__ == comm.__name__)
 
 @dataclass(frozen=True)
 class OrderCollectives(RewritePass):
-    """A `pd.fence` in front of each collective but the first: its operands wait for the last."""
+    """Insert a `pd.fence` before each collective but the first, to wait for the previous one."""
 
     name = "order-collectives"
     numerics = Numerics.BIT_EXACT

@@ -1,7 +1,7 @@
-"""The replica that Paddle's strategy Reduce gives each parameter to.
+"""The replica to which Paddle's strategy Reduce assigns each parameter.
 
 Here every replica updates a part of every parameter. The owner is a property of
-`pd.reduce_scatter` and decides what a fetched gradient shows, as in Paddle.
+`pd.reduce_scatter`; a fetched gradient is summed only on its owner, as in Paddle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphopt.ir.dialect.types import element_count, shape_of
 
 
 def parameters_of(grad: Grad) -> list[tuple[SSAValue, SSAValue]]:
-    """The parameters of the derivatives with their gradients, last used first.
+    """List the parameters of a derivative with their gradients, last used first.
 
     That is the order in which a backward pass finishes their gradients.
     """
@@ -36,7 +36,7 @@ def parameters_of(grad: Grad) -> list[tuple[SSAValue, SSAValue]]:
 
 
 def owners(module: ModuleOp, count: int) -> Mapping[SSAValue, int]:
-    """The owner of each parameter, by its local gradient: the replica with the fewest elements."""
+    """Assign each parameter, by its local gradient, to the replica with the fewest elements."""
     load = [0] * count
     found: dict[SSAValue, int] = {}
     for op in derivatives(module):
@@ -48,6 +48,6 @@ def owners(module: ModuleOp, count: int) -> Mapping[SSAValue, int]:
 
 
 def derivatives(module: ModuleOp) -> list[Grad]:
-    """The derivatives with respect to parameters, in order."""
+    """List the derivatives with respect to parameters, in order."""
     ops: list[Operation] = list(main_function(module).body.block.ops)
     return [op for op in ops if isinstance(op, Grad) and op.attr("parameters")]

@@ -30,10 +30,10 @@ from graphopt.passes.engine.numerics import Numerics
 class ScaleLossGrad(ModulePass):
     """Multiply the seed of each parameter derivative; with `feed`, feed it under that name.
 
-    With `weighted` it is multiplied by this replica's share of all rows, too.
+    With `weighted` it is also multiplied by this replica's share of all rows.
 
-    A constant may be the seed of several derivatives and have other readers: only the
-    derivatives, and fetches of the seed, see the new value.
+    A constant may be the seed of several derivatives and have other readers: only the derivatives,
+    and fetches of the seed, see the new value.
     """
 
     name = "scale-loss-grad"
@@ -70,7 +70,7 @@ class ScaleLossGrad(ModulePass):
         return made.results[0]
 
     def _feed_seed(self, function: FuncOp, type_: Attribute) -> SSAValue:
-        """The argument of the function that is fed as the seed, a new one if need be."""
+        """Return the argument that feeds the seed; add it if it is missing."""
         block, attrs = function.body.block, function.arg_attrs.data if function.arg_attrs else ()
         for argument, entry in zip(block.args, attrs, strict=True):
             if entry.data.get(FEED) == StringAttr(self.feed) and argument.type == type_:
@@ -79,7 +79,7 @@ class ScaleLossGrad(ModulePass):
 
 
 def _weigh(seed: SSAValue, rows: SSAValue) -> SSAValue:
-    """The seed times this replica's share of the rows."""
+    """Multiply the seed by this replica's share of the rows."""
     assert isinstance(seed.owner, Operation) and seed.owner.parent is not None
     made = WeighByRows.make(seed, rows, location=seed.owner.location)
     seed.owner.parent.insert_op_after(made, seed.owner)
@@ -87,7 +87,7 @@ def _weigh(seed: SSAValue, rows: SSAValue) -> SSAValue:
 
 
 def _rows(module: ModuleOp) -> SSAValue:
-    """A feed that is split by rows; UnsupportedError when there is none."""
+    """Find a feed that is split by rows; raise UnsupportedError when there is none."""
     block, ports = main_function(module).body.block, signature_of(module).arguments
     for argument, port in zip(block.args, ports, strict=True):
         if port.kind == FEED and shape_of(port.type)[:1] == (UNKNOWN,):
@@ -98,7 +98,7 @@ def _rows(module: ModuleOp) -> SSAValue:
 
 
 def _leads_to_parameters(grad: Grad | Vjp) -> bool:
-    """True when parameters are updated by this derivative, or by one that starts from it."""
+    """True when an update reads this derivative's gradients, also through other derivatives."""
     if isinstance(grad, Grad) and grad.attr("parameters"):
         return True
     seen: set[Operation] = set()
@@ -122,13 +122,13 @@ def _leads_to_parameters(grad: Grad | Vjp) -> bool:
 
 
 def _seeds(grad: Grad | Vjp) -> list[tuple[Operation, int]]:
-    """The operands of a derivative that are cotangents."""
+    """List the operands of a derivative that are cotangents."""
     first = len(grad.of) + len(grad.wrt) if isinstance(grad, Grad) else len(grad.inputs)
     return [(grad, first + index) for index in range(len(grad.cotangents))]
 
 
 def _fetched_gradients(module: ModuleOp) -> set[tuple[Operation, int]]:
-    """The operands by which gradients leave the function."""
+    """Find the operands by which gradients leave the function."""
     for op in main_function(module).body.block.ops:
         if isinstance(op, ReturnOp):
             ports = enumerate(signature_of(module).results)

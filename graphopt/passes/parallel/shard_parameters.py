@@ -1,10 +1,11 @@
 """shard_parameters: every replica keeps its part of every parameter (ZeRO, stage 3; FSDP).
 
 `shard-updates` gathers a parameter when it is updated. Here it stays in parts between steps, and is
-gathered (`pd.all_gather`) in front of its first reader. That gather starts when the reader before
-does, one layer ahead (`pd.fence`). The derivative gathers once more what the forward computation
-does not keep (`again`). Layers in a loop (`pd.layers`) gather inside of it, which starts one layer
-ahead, too; their gradient is the sum in parts. Rajbhandari and others, 2020; Zhao and others, 2023.
+gathered (`pd.all_gather`) before its first reader. The gather starts when the previous reader does,
+one layer ahead (`pd.fence`). The derivative gathers parameters again (`again`), since the forward
+computation does not keep them. Layers in a loop (`pd.layers`) gather inside of it, also one layer
+ahead; their gradient is this replica's part of the sum. Rajbhandari and others, 2020; Zhao and
+others, 2023.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ AGAIN = encode_attrs(AllGather, {"again": True})
 
 @dataclass(frozen=True)
 class ShardParameters(RewritePass):
-    """Keep what is read, and updated in parts if at all, in parts between steps.
+    """Keep state in parts between steps if the step reads it and does not update it whole.
 
-    What has fewer than `smallest` bytes stays whole: a collective would cost its latency.
+    State of fewer than `smallest` bytes stays whole: a collective would cost its latency.
     """
 
     name = "shard-parameters"
@@ -127,7 +128,7 @@ class _ParameterSharding:
     # -- which -------------------------------------------------------------------------------------
 
     def _take(self, argument: BlockArgument, port: Port) -> bool:
-        """True for a value that is kept in parts; the reasons against others are noted."""
+        """Return whether a value is kept in parts; log the reason against another one."""
         reader = _first_reader(self.block, argument)
         if port.kind != STATE or port.shard_of is not None or reader is None:
             return False
@@ -160,14 +161,14 @@ class _ParameterSharding:
         return None
 
     def _new_part(self, port: Port) -> SSAValue | None:
-        """The part of the new value that a replica has computed."""
+        """Return the part of the new value that a replica has computed; None without one."""
         owner = self.end.operands[self.written[port.name]].owner
         if isinstance(owner, AllGather) and len(owner.operands) == 1:
             return owner.operands[0]
         return None
 
     def _loops(self, chosen: Iterable[SSAValue]) -> set[Stack]:
-        """The stacks of parameters that loops over layers read, and nothing else differentiates."""
+        """Find the stacks of parameters that only loops over layers read and differentiate."""
         found: set[Stack] = set()
         for op in self.block.ops:
             if isinstance(op, Stack) and self._is_of_loop(op, set(chosen)):
@@ -186,7 +187,7 @@ class _ParameterSharding:
         return all(self._is_only_of(stack, value) for value in set(stack.operands))
 
     def _is_only_of(self, stack: Stack, value: SSAValue) -> bool:
-        """True when all that contributes to the gradient of a value is in the loop."""
+        """True when only the loop contributes to the gradient of a value."""
         for use in value.uses:
             op = ancestor_in(self.block, use.operation)
             if isinstance(op, Grad):
@@ -202,13 +203,13 @@ class _ParameterSharding:
     # -- how ---------------------------------------------------------------------------------------
 
     def _keep(self, argument: BlockArgument, port: Port, edit: SignatureEdit) -> None:
-        """Let an argument be this replica's part."""
+        """Replace an argument by this replica's part."""
         whole = cast(Tensor, argument.type)
         self.values.parts[argument] = edit.replace(argument, Part.infer(whole, self.count))
         edit.mark({port.name: {SHARD_OF: whole, PER_REPLICA: UnitAttr()}})
 
     def _gather_in_loop(self, stack: Stack) -> None:
-        """Stack the parts; the loop gathers those of a layer when it comes to it."""
+        """Stack the parts; the loop gathers the parts of a layer when it comes to it."""
         shape = shape_of(stack.operands[0].type)
         parts = [self.values.parts[value] for value in stack.operands]
         made = insert(Stack.make(parts), stack, stack.results[0])
@@ -228,9 +229,9 @@ class _ParameterSharding:
             body.erase_arg(old)
 
     def _differentiate(self, op: Grad, in_loops: set[SSAValue]) -> list[Operation]:
-        """The derivative with respect to parts where a loop gathers; returns what is replaced.
+        """Differentiate with respect to parts where a loop gathers; return the replaced ops.
 
-        The gradient of such a part is the part of the sum already.
+        The gradient of such a part is already this replica's part of the sum.
         """
         parts = self.values.parts
         if in_loops.isdisjoint(op.wrt):
@@ -254,7 +255,7 @@ class _ParameterSharding:
         return dead
 
     def _finish(self, chosen: dict[BlockArgument, Port], edit: SignatureEdit) -> None:
-        """Return new parts of what is kept in parts, and whole values of everything else."""
+        """Return new parts of state that is kept in parts, and whole values of all else."""
         kept = {port.name for port in chosen.values()}
         for at, port in enumerate(signature_of(self.module).results):
             value = self.end.operands[at]
@@ -274,13 +275,13 @@ class _ParameterSharding:
 
 
 def _first_reader(block: Block, value: SSAValue) -> Operation | None:
-    """The first op of a block that reads a value, itself or inside."""
+    """Find the first op of a block that reads a value, itself or in its regions."""
     readers = {ancestor_in(block, use.operation) for use in value.uses}
     return next((op for op in block.ops if op in readers), None)
 
 
 def _gather_ahead(block: Block, differentiated: set[Operation]) -> None:
-    """Let each gather of the forward computation wait until the reader before the last begins.
+    """Let each forward gather wait until the reader before its own begins.
 
     So a replica has the parameters of two readers at a time: one computes, the other's arrive.
     """
@@ -296,7 +297,7 @@ def _gather_ahead(block: Block, differentiated: set[Operation]) -> None:
 
 
 def _gathers_by_reader(block: Block) -> dict[Operation, list[AllGather]]:
-    """The ops that are the first to read parameters, in order, with the gathers of these."""
+    """Map the first readers of parameters, in order, to the gathers of these parameters."""
     found: dict[Operation, list[AllGather]] = {}
     for op in block.ops:
         if isinstance(op, AllGather):
@@ -307,7 +308,7 @@ def _gathers_by_reader(block: Block) -> dict[Operation, list[AllGather]]:
 
 
 def _let_wait(gathers: Sequence[AllGather], before: Operation) -> None:
-    """A fence of the parts, and of what `before` computes with."""
+    """Fence the parts together with an operand that `before` computes with."""
     computed = [v for v in before.operands if isinstance(v.owner, PdOp)]
     computed = [v for v in computed if not isinstance(v.owner, (AllGather, Fence))]
     if not computed:
@@ -327,7 +328,7 @@ def _let_wait(gathers: Sequence[AllGather], before: Operation) -> None:
 
 
 def memory_notes(module: ModuleOp) -> Iterator[str]:
-    """The bytes that a device has, where parameters are in parts."""
+    """Report the bytes that a device has, where parameters are in parts."""
     found = share_of(module)
     if found is not None:
         yield (
@@ -348,11 +349,11 @@ class Share:
 
 
 def share_of(module: ModuleOp) -> Share | None:
-    """The share of a device of a program with parameters in parts; None for another program.
+    """Compute a device's bytes in a program with parameters in parts; None for another program.
 
     Whole at a time are the parameters of a reader and their gradients, before these are scattered,
-    and the parameters of the reader whose derivative comes next. In a loop all of a layer's count.
-    Parameters that an op before and one after it read are whole in between.
+    and the parameters of the reader whose derivative comes next. In a loop all parameters of a
+    layer count. Parameters that an op before and an op after the reader use stay whole in between.
     """
     main = main_function(module).body.block
     gathers = [op for op in module.walk() if isinstance(op, AllGather) and op.attr("again")]
@@ -386,16 +387,16 @@ def share_of(module: ModuleOp) -> Share | None:
 
 
 def _copies(reader: Operation, *, for_memory: bool) -> int:
-    """The number of values as large as a reader's parameters that its derivative has at a time.
+    """Count the values as large as a reader's parameters that its derivative has at a time.
 
-    XLA's schedule for memory computes what reads a parameter before the gradient of it. XLA for
-    CPUs computes the gradient of a convolution's filters as a product, and then moves its elements.
+    XLA's schedule for memory computes the readers of a parameter before its gradient. XLA for CPUs
+    computes the gradient of a convolution's filters as a product, and then moves its elements.
     """
     return (3 if isinstance(reader, Conv2dBase) else 2) - for_memory
 
 
 def looks_up(module: ModuleOp) -> bool:
-    """True for a program that looks up tables in parts: it is scheduled for memory."""
+    """True for a program that looks up a table in parts: it is scheduled for memory."""
     return any(map(_is_look_up, module.walk()))
 
 
@@ -408,7 +409,7 @@ def _is_look_up(op: Operation) -> bool:
 
 
 def _span(gather: AllGather, order: Mapping[Operation, int]) -> tuple[int, int, int]:
-    """The places of the first and the last op that read a gathered value forward, and its bytes."""
+    """Return a gathered value's first and last forward readers, by position, and its bytes."""
     (value,) = gather.results
     assert gather.parent is not None
     readers = {ancestor_in(gather.parent, use.operation) for use in value.uses}
@@ -417,7 +418,7 @@ def _span(gather: AllGather, order: Mapping[Operation, int]) -> tuple[int, int, 
 
 
 def _parts_read(loop: Layers) -> list[SSAValue]:
-    """The stacks of parts of a loop; their gradients are as large."""
+    """List the stacks of parts that a loop reads; their gradients are as large."""
     items = zip(loop.stacks, loop.body.block.args[len(loop.carried) :], strict=True)
     return [
         stack

@@ -102,7 +102,7 @@ class _Sharding:
     # -- what is spread ----------------------------------------------------------------------------
 
     def _choose(self) -> dict[Operation, Update]:
-        """The updates to shard over the replicas; reasons are noted for the others."""
+        """Choose the updates to shard over the replicas; log the reasons against the others."""
         uniform = self.values.uniform
         found: dict[Operation, Update] = {}
         for op in self.module.walk():
@@ -133,7 +133,7 @@ class _Sharding:
         return None
 
     def _scattered_sums(self, chosen: Mapping[Operation, Update]) -> set[Operation]:
-        """The sums of gradients that a chosen update reads, through elementwise ops or directly."""
+        """Find the gradient sums that chosen updates read, also through elementwise ops."""
         todo = [
             op.operands[single.operands["grad"]]
             for op in chosen.values()
@@ -156,7 +156,7 @@ class _Sharding:
     def _keep_in_parts(
         self, chosen: Mapping[Operation, Update], edit: SignatureEdit
     ) -> dict[str, BlockArgument]:
-        """Replace the state that only updates read by parts; the old arguments by name."""
+        """Replace the state that only updates read by parts; return the old arguments by name."""
         ports = signature_of(self.module).arguments
         written = set(signature_of(self.module).writes)
         state = {
@@ -186,7 +186,7 @@ class _Sharding:
         self.values.parts[op.results[0]] = insert(made, op, op.results[0])
 
     def _update(self, op: Operation) -> None:
-        """The same update of parts."""
+        """Rebuild the update on parts."""
         assert isinstance(op, Update)
         values = self.values
         self.log.applied(op)
@@ -218,7 +218,7 @@ class _Sharding:
             self.log.declined(op, Reason("read-whole", text))
 
     def _finish(self, op: ReturnOp, kept: Mapping[str, BlockArgument], edit: SignatureEdit) -> None:
-        """Fetches and parameters are whole; a fetched gradient is summed on its owner only."""
+        """Return whole fetches and parameters; a fetched gradient is summed on its owner only."""
         for at, port in enumerate(signature_of(self.module).results):
             value = op.operands[at]
             if port.kind == STATE and port.name in kept:
@@ -234,7 +234,7 @@ class _Sharding:
 
 
 def spread_operands(op: Update, single: Single) -> list[int]:
-    """The operands of one parameter's update that have an element for each of the parameter's."""
+    """List the operands of one parameter's update that have an element per parameter element."""
     shape = shape_of(op.operands[single.operands["param"]].type)
 
     def is_spread(name: str, at: int) -> bool:
@@ -254,7 +254,7 @@ def _noise(op: Dpsgd) -> Reason:
 
 
 def _group_operands(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
-    """Operands as `make` takes them."""
+    """Group flat operands into the fields that `make` takes."""
     found: list[Sequence[SSAValue]] = []
     start = 0
     for _, group in zip(operand_names(type(op)), op.operand_groups(), strict=True):
@@ -264,7 +264,7 @@ def _group_operands(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAVa
 
 
 def sharding_notes(module: ModuleOp) -> Iterator[str]:
-    """The state sharded between steps, and the replica that Paddle would give each parameter to."""
+    """Report the state sharded between steps, and the owner of each parameter in Paddle."""
     ports = [port for port in signature_of(module).arguments if port.shard_of and port.cut is None]
     if ports:
         own = sum(byte_count(port.type) for port in ports)

@@ -2,7 +2,7 @@
 
 A value of the program is here `whole` (all replicas have it), in parts (`pd.part` and the like), or
 a partial sum (the replicas' values add up to it). Elementwise ops of parts give parts, sums of
-parts give partial sums; any other op reads whole values, which are put together for it.
+parts give partial sums; any other op reads whole values, which are gathered for it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shards:
         self._wholes: dict[SSAValue, SSAValue] = {}
 
     def part(self, value: SSAValue, before: Operation) -> SSAValue:
-        """This replica's part of a value, inserted before `before` if it is missing."""
+        """Return this replica's part of a value, inserted before `before` if it is missing."""
         found = self.parts.get(value)
         if found is None:
             made = Part.make(self.whole(value, before), parts=self.count)
@@ -42,7 +42,7 @@ class Shards:
         return found
 
     def whole(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The whole value, gathered before `before` if it is in parts."""
+        """Return the whole value, gathered or summed before `before` if no replica has it."""
         if value not in self.partial and not self.is_in_parts(value):
             return value
         found = self._wholes.get(value)
@@ -71,7 +71,7 @@ class Shards:
         return self._elementwise(op) or self._sum(op) or self._add_up(op) or self._all(op)
 
     def feed_whole(self, op: Operation) -> list[SSAValue]:
-        """Let `op` and its regions read whole values; returns those that were in parts."""
+        """Let `op` and its regions read whole values; return the values that were in parts."""
         found: list[SSAValue] = []
         for inner in op.walk():
             for index, value in enumerate(inner.operands):
@@ -100,7 +100,7 @@ class Shards:
         return True
 
     def _sum(self, op: PdOp) -> bool:
-        """A sum over all elements becomes a partial sum of those of this replica."""
+        """Rewrite a sum over all elements as a partial sum over this replica's elements."""
         if isinstance(op, Sum):
             axes = op.attr("axis")
             if op.attr("keepdim") or (axes and len(set(axes)) < rank_of(op.operands[0].type)):
@@ -116,7 +116,7 @@ class Shards:
         return True
 
     def _add_up(self, op: PdOp) -> bool:
-        """Sums of partial sums are partial sums, so that one number is sent for all of them."""
+        """Rewrite sums of partial sums as partial sums, to send one number for all of them."""
         if not op.has_trait(Linear) or not all(value in self.partial for value in op.operands):
             return False
         made = remade(op, self.partial.__getitem__)
@@ -124,7 +124,7 @@ class Shards:
         return True
 
     def _all(self, op: PdOp) -> bool:
-        """True if all elements are true on every replica."""
+        """Rewrite an `all` of parts: true if all elements are true on every replica."""
         if not isinstance(op, All) or op.attr("keepdim") or rank_of(op.results[0].type):
             return False
         if op.operands[0] not in self.parts:
@@ -145,7 +145,7 @@ class Shards:
         self.uniform.add(new)
 
     def without_padding(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The part of a value, with zeros where it is longer than the rest."""
+        """Return this replica's part of a value, with zeros in its padding."""
         part, count = self.part(value, before), element_count(shape_of(value.type))
         if count == part_length(shape_of(value.type), self.count) * self.count:
             return part
@@ -158,11 +158,11 @@ def is_number(value: SSAValue) -> bool:
 
 
 def gather(part: SSAValue, shape: Shape, count: int) -> AllGather:
-    """The op that puts a whole value together."""
+    """Build the op that gathers a whole value from its parts."""
     return AllGather.make(part, parts=count, sizes=shape, ranks=[len(shape)])
 
 
 def remade(op: PdOp, operand: Callable[[SSAValue], SSAValue]) -> PdOp:
-    """The op with other operands."""
+    """Rebuild an op with other operands."""
     groups = [[operand(value) for value in group] for group in op.operand_groups()]
     return type(op).make(*groups, location=op.location, **op.attr_values())

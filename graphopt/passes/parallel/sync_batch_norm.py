@@ -1,4 +1,4 @@
-"""sync_batch_norm: every batch normalisation takes its statistics over all devices.
+"""sync_batch_norm: every batch normalization takes its statistics over all devices.
 
 Unlike Paddle's it works on every backend and for uneven shards.
 """
@@ -18,7 +18,7 @@ from graphopt.passes.engine.numerics import Numerics
 
 @dataclass(frozen=True)
 class SyncBatchNorm(ModulePass):
-    """Mark every batch_norm as synchronised."""
+    """Mark every batch_norm as synchronized."""
 
     name = "sync-batch-norm"
     numerics = Numerics.REASSOCIATING

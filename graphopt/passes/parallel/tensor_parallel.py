@@ -1,10 +1,11 @@
 """tensor_parallel_degree: the devices of a replica compute with pieces of its parameters.
 
-A product with a parameter that is cut by columns gives columns, and one cut by rows takes them and
-gives terms of a sum, so a pair of them needs one sum forward (`pd.mp_allreduce_sum`) and one in the
-derivative (`pd.c_identity`). In between, ops compute with pieces (`cut_forms.py`); what needs a
-whole value has it put together (`pd.c_concat`). Optimizer state is cut as its parameter. Which
-parameters are cut, and how, is searched for: see `cut_search.py`. Shoeybi and others, 2019.
+A product with a parameter that is cut by columns gives columns. A product with a parameter cut by
+rows takes columns and gives terms of a sum. So a pair of them needs one sum forward
+(`pd.mp_allreduce_sum`) and one in the derivative (`pd.c_identity`). In between, ops compute with
+pieces (`cut_forms.py`); an op that needs a whole value reads a gathered one (`pd.c_concat`).
+Optimizer state is cut like its parameter. `cut_search.py` searches for the parameters to cut, and
+for their axes. Shoeybi and others, 2019.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from graphopt.passes.parallel.shard_updates import spread_operands
 class TensorParallel(RewritePass):
     """Cut parameters into `degree` pieces where a device saves more bytes than it sends.
 
-    `replicas` is the number of replicas that sum up gradients, `rows` what an open size counts as,
-    and `latency` the bytes that a collective costs by itself.
+    `replicas` is the number of replicas that sum up gradients, `rows` is the assumed value of an
+    open size, and `latency` is the number of bytes that a collective costs by itself.
     """
 
     name = "tensor-parallel"
@@ -110,7 +111,7 @@ class _Cutting:
         self.effects: dict[SSAValue, _Effect] = {}
 
     def run(self) -> None:
-        """Search, note what was found, and rewrite the function."""
+        """Search, log the results, and rewrite the function."""
         refused = {v: why for v in self.anchors if (why := self._refusal(v)) is not None}
         cuts = self.search(refused).best()
         taken = [v for v in self.anchors if v in cuts.axes]
@@ -134,13 +135,13 @@ class _Cutting:
     # -- which -------------------------------------------------------------------------------------
 
     def search(self, refused: Collection[SSAValue] = ()) -> CutSearch:
-        """The search for parameters to cut, without those."""
+        """Build the search for parameters to cut, except the `refused` ones."""
         return CutSearch(self.block, self.price, self.held, self.active, refused)
 
     def _bytes_held(self) -> dict[SSAValue, int]:
-        """The arguments that may be cut, with the bytes that go with each.
+        """Map the arguments that may be cut to the bytes held for each.
 
-        For a parameter that is trained: its own, its gradient's and its state's.
+        For a trained parameter these are its own bytes, its gradient's and its state's.
         """
         written = set(self.signature.writes)
         found: dict[SSAValue, int] = {}
@@ -162,7 +163,7 @@ class _Cutting:
         return port is not None and port.kind == STATE  # a loop's arguments have no ports
 
     def _anchors(self) -> dict[SSAValue, Operation]:
-        """The parameters that products read, each with the first of these."""
+        """Map the parameters that products read to the first product that reads them."""
         found: dict[SSAValue, Operation] = {}
         for op in self.module.walk():
             if isinstance(op, PRODUCTS):
@@ -172,7 +173,7 @@ class _Cutting:
         return found
 
     def _refusal(self, value: SSAValue) -> Reason | None:
-        """The reason why a parameter cannot be cut at all."""
+        """Return the reason why a parameter cannot be cut at all, else None."""
         name, shape, degree = self._name(value), list(shape_of(value.type)), self.price.degree
         if UNKNOWN in shape:
             return Reason("size-unknown", f"'{name}' has the shape {shape}")
@@ -198,7 +199,7 @@ class _Cutting:
         return None
 
     def _saves_nothing(self, value: SSAValue) -> Reason:
-        """The reason for a parameter that the search left whole."""
+        """Build the reason for a parameter that the search left whole."""
         held, op = self.held[value], self.anchors[value]
         saved = size(round(held * (1 - 1 / self.price.degree)))
         sent = size(round(self.price.all_reduce(op.results[0])))
@@ -238,7 +239,7 @@ class _Cutting:
                 op.erase()
 
     def _cut(self, argument: BlockArgument, port: Port, edit: SignatureEdit) -> None:
-        """Let an argument be this device's piece."""
+        """Replace an argument by this device's piece."""
         axis, whole = self.axes[argument], argument.type
         self.local[argument] = edit.replace(argument, piece_type(whole, axis, self.price.degree))
         edit.mark({port.name: {SHARD_OF: whole, CUT: IntegerAttr(axis, i64)}})
@@ -249,7 +250,7 @@ class _Cutting:
             self.source[argument] = argument
 
     def _value(self, value: SSAValue, axis: int | None, op: Operation) -> SSAValue:
-        """A value in front of `op`, cut along an axis, or whole."""
+        """Return a value cut along `axis`, or whole; insert its conversion before `op`."""
         now, found = self.axes.get(value), self.local.get(value, value)
         if now == axis:
             return found
@@ -266,7 +267,7 @@ class _Cutting:
         return self.made[value, axis]
 
     def _share(self, value: SSAValue, op: Operation) -> SSAValue:
-        """A whole value for what computes with pieces: its gradient is added up."""
+        """Return a whole value for an op that computes with pieces: its gradient is summed."""
         found = self._value(value, None, op)
         if value not in self.active:
             return found
@@ -276,7 +277,7 @@ class _Cutting:
         return self.made[value, "shared"]
 
     def _source_of(self, op: Operation) -> SSAValue | None:
-        """The parameter for which an op computes with pieces: its own, or that of its operands."""
+        """Find the parameter for which an op computes with pieces, by its operands."""
         own = [v for v in op.operands if v in self.effects]
         return next(iter(own + [self.source[v] for v in op.operands if v in self.source]), None)
 
@@ -287,7 +288,7 @@ class _Cutting:
             self.effects[source].costs.append((kind, self.price.bytes_of(payload.type)))
 
     def _compute(self, op: PdOp, form: CutForm) -> None:
-        """The op on pieces, in its form."""
+        """Rebuild the op on pieces, in its form."""
         new = [
             self._value(value, axis, op) if axis is not None else self._share(value, op)
             for value, axis in zip(op.operands, form.operands, strict=True)
@@ -309,7 +310,7 @@ class _Cutting:
                 self.source[old] = source
 
     def _differentiate(self, op: Grad) -> None:
-        """The derivative with respect to pieces, where values are cut."""
+        """Differentiate with respect to pieces, where values are cut."""
         of, wrt, cotangents, no_grad = op.operand_groups()
         wholes = [[self._value(v, None, op) for v in group] for group in (of, cotangents)]
         pieces = [[self.local.get(v, v) for v in group] for group in (wrt, no_grad)]
@@ -331,7 +332,7 @@ class _Cutting:
                     inner.operands[index] = new
 
     def _finish(self, edit: SignatureEdit) -> None:
-        """Return whole values, and new pieces of what is cut."""
+        """Return whole values, and new pieces of the state that is cut."""
         axes = {self.ports[v].name: axis for v, axis in self.axes.items() if v in self.ports}  # pyright: ignore
         for at, port in enumerate(self.signature.results):
             axis = axes.get(port.name) if port.kind == STATE else None
@@ -339,7 +340,7 @@ class _Cutting:
 
 
 def search_in(module: ModuleOp, price: Price) -> CutSearch:
-    """The search in a module, whatever may refuse a parameter."""
+    """Build the search in a module, without regard to reasons that refuse a parameter."""
     return _Cutting(module, price, RewriteLog(TensorParallel.name)).search()
 
 
@@ -349,7 +350,7 @@ def _path(grad: Grad) -> list[PdOp]:
 
 
 def cut_notes(module: ModuleOp) -> Iterator[str]:
-    """The bytes of state that a device has, where parameters are cut."""
+    """Report the bytes of state that a device has, where parameters are cut."""
     ports = [port for port in signature_of(module).arguments if port.cut is not None]
     if ports:
         own = sum(byte_count(port.type) for port in ports)

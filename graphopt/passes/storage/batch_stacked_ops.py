@@ -1,7 +1,7 @@
 """Batch identical ops on all items of a stack into one op (gradient clipping and decay).
 
-The op takes the place of the first of them, which reads what it needs, and its result is taken
-apart for the readers.
+The op takes the place of the first of them, which reads the same operands, and its result is
+unbound for the readers.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def _once(block: Block, kept: set[SSAValue]) -> bool:
 
 
 def _item(value: SSAValue) -> int | None:
-    """The item of a stack that a value is."""
+    """Return the index of a value in the stack that it is an item of; None for any other value."""
     owner = value.owner
     is_item = isinstance(owner, Unbind) and not owner.attr("axis") and len(owner.results) > 1
     return cast(OpResult, value).index if is_item else None
 
 
 def _key(op: Operation) -> tuple[Key, int] | None:
-    """The key that an op shares with those on other items, and the items it reads.
+    """Return the key that an op shares with ops on other items, and the index of its item.
 
-    None for an op that cannot be computed on stacks.
+    Return None for an op that cannot be computed on stacks.
     """
     is_lifted = takes_any_order(op) or isinstance(op, SquaredL2Norm)
     if not is_lifted or len(op.results) != 1:
@@ -91,7 +91,7 @@ def _fits(op: Operation) -> bool:
 
 
 def _replace(ops: Sequence[PdOp], first: PdOp) -> None:
-    """One op in front of the first of all these."""
+    """Replace the ops by one op on the stack, inserted before `first`."""
 
     def whole(value: SSAValue) -> SSAValue:
         return cast(Operation, value.owner).operands[0] if _item(value) is not None else value
@@ -112,7 +112,7 @@ def _replace(ops: Sequence[PdOp], first: PdOp) -> None:
 
 
 def norms_of_items(stack: SSAValue) -> list[PdOp]:
-    """The ops for the sum of squares of each item, of shape [1] each, which the last one gives."""
+    """Build the ops for each item's sum of squares, of shape [1]; the last has the result."""
     made: list[PdOp] = [Square.make(stack)]
     axes = tuple(range(1, rank_of(stack.type)))
     if axes:

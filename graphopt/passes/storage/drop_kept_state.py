@@ -1,7 +1,8 @@
 """Drop unchanged state from the results of a program.
 
-A batch norm with fixed statistics names them as its results. Without them a test program writes no
-state, so that nothing is donated and what depends on parameters alone can be kept between steps.
+A batch norm with fixed statistics returns them as its results. Without them a test program writes
+no state, so that nothing is donated, and values that depend on parameters alone can be kept between
+steps.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class DropKeptState(RewritePass):
 
 
 def _gives_back(op: BatchNormBase) -> bool:
-    """True when the new moving statistics are the old ones and only the program's end has them."""
+    """True when the new moving statistics are the old ones and only the return reads them."""
     uses = [use for result in op.results[1:3] for use in result.uses]
     return op.keeps_statistics and all(isinstance(use.operation, ReturnOp) for use in uses)
 

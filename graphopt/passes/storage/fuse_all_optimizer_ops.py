@@ -30,7 +30,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FuseAllOptimizerOps(RewritePass):
-    """Updates by sgd, momentum and adam, each kind separately."""
+    """Fuse updates by sgd, momentum and adam, each kind separately."""
 
     name = "fuse-all-optimizer-ops"
     numerics = Numerics.BIT_EXACT
@@ -49,14 +49,14 @@ class FuseAllOptimizerOps(RewritePass):
 
 @dataclass(frozen=True)
 class FuseAdamw(FuseAllOptimizerOps):
-    """Updates by adamw."""
+    """Fuse updates by adamw."""
 
     name = "fuse-adamw"
     KINDS: ClassVar[tuple[type[Update], ...]] = (Adamw,)
 
 
 def update_key(op: Update) -> Key:
-    """The key that the updates of a group share."""
+    """Return the key that the updates of a group share."""
     dtypes = tuple(dtype_of(value.type) for value in op.operands)
     rate = op.operands[operand_names(type(op)).index("learning_rate")]
     return (type(op), op.parent, rate, dtypes, frozenset(op.attr_values().items()))
@@ -91,13 +91,13 @@ def _fuse(updates: list[Update], log: RewriteLog) -> None:
 
 
 def read_early(reader: Operation) -> Reason:
-    """The reason why an update stays where it is."""
+    """Build the reason why an update stays in its place."""
     text = f"its result is read by {show_op(reader)}, before the last update of its group"
     return Reason("result-read-early", text, "move that reader after the updates")
 
 
 def _fused_op(updates: Sequence[Update]) -> Update:
-    """The fused op of a group, with the operands of all its members."""
+    """Build the fused op of a group, with the operands of all its members."""
     kind = FUSED[type(updates[0])]
     names = operand_names(type(updates[0]))
     slots = {single: name for name, single in kind.SLOTS}
@@ -112,7 +112,7 @@ def _fused_op(updates: Sequence[Update]) -> Update:
 
 
 def fused_properties(op: Update) -> dict[str, Any]:
-    """The properties of the fused op that does what this update does."""
+    """Return the properties of the fused op that corresponds to this update."""
     values = op.attr_values()
     if isinstance(op, Adamw):
         coeff, with_decay = values.pop("coeff"), values.pop("with_decay")

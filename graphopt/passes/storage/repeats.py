@@ -1,8 +1,8 @@
 """Repetition in a program: the same ops again and again, each time after the last.
 
-Ops are alike when kind, properties (but for the numbers of random ops) and types are;
-`find_repeats` finds where they come in periods, `layers_at` checks how values flow from one to the
-next.
+Ops are alike when they agree in kind, properties (but for the numbers of random ops) and types.
+`find_repeats` finds periodic stretches of like ops, and `layers_at` checks how values flow from one
+period to the next.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LayerSpan:
         return self.start + self.period * self.count
 
     def part(self, first: int, until: int) -> LayerSpan:
-        """Some of the layers."""
+        """Return the layers from `first` up to `until`."""
         return LayerSpan(self.start + first * self.period, self.period, until - first)
 
 
@@ -68,7 +68,7 @@ class Wiring:
 class Wrong:
     """The reason why a span is not a row of layers, and the rows in it that may be.
 
-    It is a reason `anywhere` if layers that begin with another op of the span have it, too.
+    It holds `anywhere` if it also rules out layers that begin with another op of the span.
     """
 
     reason: Reason
@@ -77,16 +77,16 @@ class Wrong:
 
 
 def find_repeats(ops: Sequence[Operation], fewest: int) -> list[Repetition]:
-    """The runs of at least `fewest` periods of like ops."""
+    """Find the runs of at least `fewest` periods of like ops."""
     kinds: dict[Any, int] = {}
     return runs((kinds.setdefault(_likeness(op), len(kinds)) for op in ops), fewest)
 
 
 def layers_in(ops: Sequence[Operation], run: Repetition, fewest: int) -> LayerSpan | None:
-    """The layers that a run may be: the most ops in at least `fewest` of them, each after the last.
+    """Find at least `fewest` layers in a run, each reading the previous one, with the most ops.
 
-    Where no op reads what one a period before makes, several periods are a layer: those of two
-    networks side by side.
+    Where no op reads a result of the previous period, several periods are a layer: two networks
+    side by side.
     """
     spans = (
         LayerSpan(run.begin, period, (run.end - run.begin) // period)
@@ -96,7 +96,7 @@ def layers_in(ops: Sequence[Operation], run: Repetition, fewest: int) -> LayerSp
 
 
 def _in_a_row(ops: Sequence[Operation], run: Repetition, longest: int) -> list[int]:
-    """The multiples of the period, up to `longest`, of which the second one reads the first."""
+    """List the multiples of the period, up to `longest`, whose second layer reads the first."""
     first = ops[run.begin : run.begin + 2 * longest]
     place = {op: at for at, op in enumerate(first)}
     # by period, by how much the number of values that are read so is more than one period before
@@ -113,11 +113,9 @@ def _in_a_row(ops: Sequence[Operation], run: Repetition, longest: int) -> list[i
 
 
 def beginnings(ops: Sequence[Operation], span: LayerSpan) -> list[tuple[int, int]]:
-    """The bytes that go to an op of a layer, and the op, for those with which it may begin.
+    """List the ops with which a layer may begin, with the bytes that enter it; fewest bytes first.
 
-    The fewest bytes come first.
-
-    A layer in the middle says which values go past an op, and which would go past two layers.
+    A layer in the middle shows which values go past an op, and which would go past two layers.
     """
     period = span.period
     middle = span.start + span.count // 2 * period
@@ -139,7 +137,7 @@ def beginnings(ops: Sequence[Operation], span: LayerSpan) -> list[tuple[int, int
 
 
 def _sums(period: int, stretches: Iterable[tuple[int, int, int]]) -> Numbers:
-    """By op of a layer, the weights of the stretches over it: (first op, how many, weight)."""
+    """Sum the weights of the stretches (first op, length, weight) over each op of a layer."""
     more = np.zeros(3 * period + 1, np.int64)
     for begin, length, weight in stretches:
         if length > 0:
@@ -149,7 +147,7 @@ def _sums(period: int, stretches: Iterable[tuple[int, int, int]]) -> Numbers:
 
 
 def _likeness(op: Operation) -> Any:
-    """The key that like ops share; an op that cannot be in a layer equals no other."""
+    """Return a key that like ops share; an op that cannot be in a layer has its own."""
     if not isinstance(op, PureOp) or isinstance(
         op, (RegionOp, Grad, Update, Dynamic, DataSizedOp, Collective)
     ):
@@ -164,7 +162,7 @@ def _likeness(op: Operation) -> Any:
 def layers_at(
     ops: Sequence[Operation], span: LayerSpan, state: Mapping[SSAValue, str]
 ) -> Wiring | Wrong:
-    """The flow of values through the layers of a span; `state` may be other in each layer."""
+    """Check how values flow through the layers of a span; each layer may read its own `state`."""
     place = {op: at for at, op in enumerate(ops[span.start : span.end], span.start)}
     found = Wiring(span)
     for at in range(span.period):
@@ -182,7 +180,7 @@ def _operand(
     key: tuple[int, int],
     state: Mapping[SSAValue, str],
 ) -> Wrong | None:
-    """Enter what an operand of all layers is."""
+    """Classify one operand across all layers, and enter it in `found`."""
     span = found.span
     begins = range(span.start, span.end, span.period)
     values = [ops[begin + key[0]].operands[key[1]] for begin in begins]
@@ -207,7 +205,7 @@ def _operand(
 def _source(
     value: SSAValue, place: Mapping[Operation, int], begin: int, period: int
 ) -> tuple[int, int, int] | None:
-    """The number of layers ahead that makes a value, the op and the result; None: outside."""
+    """Locate a value's producer: its layer relative to this one, op and result; None if outside."""
     owner = value.owner
     at = place.get(owner) if isinstance(owner, Operation) else None
     if at is None:
@@ -244,14 +242,18 @@ def _outside(
 
 
 def _are_own(values: Sequence[SSAValue], state: Mapping[SSAValue, str]) -> bool:
-    """True for parameters of which each layer has its own."""
+    """True if the values are parameters, a different one in each layer."""
     return all(value in state for value in values) and len(set(values)) == len(values)
 
 
 def _escape(
     ops: Sequence[Operation], place: Mapping[Operation, int], found: Wiring
 ) -> Wrong | None:
-    """Values inside the layers that an op outside reads: a row ends with each, or before it."""
+    """Find inner values that are read outside, and divide the span into rows there.
+
+    A row ends with a layer whose carried value is read outside, and before a layer whose other
+    value is.
+    """
     span, first = found.span, 0
     reason: Reason | None = None
     rows: list[LayerSpan] = []
@@ -270,7 +272,7 @@ def _escape(
 def _read_outside(
     ops: Sequence[Operation], place: Mapping[Operation, int], found: Wiring, layer: int
 ) -> tuple[tuple[OpResult, Use] | None, tuple[OpResult, Use] | None]:
-    """The first value of a layer that is read outside: inside of it, and of those it passes on."""
+    """Find a layer's first value that is read outside: among its inner and its carried values."""
     span = found.span
     inner = carried = None
     for number in range(span.period):
@@ -289,7 +291,7 @@ def _escape_reason(layer: int, result: OpResult, use: Use) -> Reason:
 
 
 def _numbers(ops: Sequence[Operation], found: Wiring) -> Wrong | None:
-    """Enter by how much the numbers of random ops grow from layer to layer."""
+    """Enter the stride of the random ops' numbers from layer to layer."""
     span = found.span
     steps: set[int] = set()
     for number in range(span.period):

@@ -1,8 +1,8 @@
 """Repetitions in a sequence of numbers: its maximal runs, in time linear but for logarithms.
 
 A run is a stretch with a period that cannot be made longer on either side. The substrings of
-lengths 1, 2, 4, ... are numbered, equal ones alike, so that a few comparisons say how far the
-sequence agrees at two places.
+lengths 1, 2, 4, ... are numbered, equal ones alike, so that a few comparisons show how far the
+sequence agrees at two positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Repetition(NamedTuple):
-    """A stretch in which each number is that of one period before."""
+    """A stretch in which each number equals the number one period before."""
 
     begin: int
     end: int
@@ -24,7 +24,10 @@ class Repetition(NamedTuple):
 
 
 def runs(items: Iterable[int], fewest: int) -> list[Repetition]:
-    """The maximal runs of at least `fewest` periods (two or more), each with its least period."""
+    """Find the maximal runs of at least `fewest` periods, each with its least period.
+
+    `fewest` is two or more.
+    """
     names = _names(np.fromiter(items, np.int64))
     found: dict[tuple[int, int], Repetition] = {}
     around = _Covered(len(names[0]) if names else 0)
@@ -55,13 +58,13 @@ class _Covered:
         self._period[run.begin : run.end] = run.period
 
     def without(self, left: Numbers, right: Numbers, size: int) -> tuple[Numbers, Numbers]:
-        """The pairs of equal places but those of a known run: multiples of its period."""
+        """Drop pairs of equal positions inside a known run, apart by multiples of its period."""
         known = (right + size <= self._end[left]) & ((right - left) % self._period[left] == 0)
         return left[~known], right[~known]
 
 
 def _names(items: Numbers) -> list[Numbers]:
-    """By level, the number of the substring of 2 ** level items at each place.
+    """Number the substrings of 2 ** level items at each position, for each level.
 
     The levels end where no substring comes twice.
     """
@@ -77,10 +80,10 @@ def _names(items: Numbers) -> list[Numbers]:
 
 
 def _pairs(names: Numbers, size: int, longest: int) -> Iterator[tuple[Numbers, Numbers]]:
-    """Places with the same substring of `size` items, as far apart as a period may be.
+    """Yield positions with the same substring of `size` items, as far apart as a period may be.
 
     In each period of `2 * size` items or more a substring begins at a multiple of `size` and ends
-    before the period does. So the first of them is there once more, one period later.
+    before the period does. So the first such substring comes again one period later.
     """
     for begin in range(1 if size == 1 else 2 * size, min(4 * size, longest + 1), size):
         periods = np.arange(begin, min(begin + size, longest + 1))
@@ -95,7 +98,7 @@ def _pairs(names: Numbers, size: int, longest: int) -> Iterator[tuple[Numbers, N
 
 
 def _agreement(names: list[Numbers], left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-    """For how many items two places agree, from there on and before them."""
+    """Count the items on which two positions agree, forwards and backwards."""
     ahead, behind = np.zeros_like(left), np.zeros_like(left)
     for level in reversed(range(len(names))):
         block, size = names[level], 1 << level

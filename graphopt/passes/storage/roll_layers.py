@@ -1,7 +1,7 @@
-"""Layers that repeat -> `pd.layers`: one of them in a region, with the parameters of all in stacks.
+"""Layers that repeat -> `pd.layers`: one layer in a region, with the parameters of all in stacks.
 
-What XLA compiles then no longer grows with the depth of a model. `stack-state` stores the stacks in
-the scope, so that a step stacks no state.
+So the code that XLA compiles does not grow with the depth of a model. `stack-state` stores the
+stacks in the scope, so that a step stacks no state.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ MANY = 48
 class RollLayers(RewritePass):
     """Roll up at least `fewest` like layers in a row, of at least `fewest_ops` ops together.
 
-    With `recompute` derivatives keep only what goes from layer to layer. `apart` says, where it is
-    so, why state cannot be in stacks.
+    With `recompute`, derivatives keep only the values that go from layer to layer. `apart` is the
+    reason why state cannot be in stacks, if there is one.
     """
 
     name = "roll-layers"
@@ -114,9 +114,10 @@ class RollLayers(RewritePass):
 
 
 class _RepeatedRows:
-    """The rows of repeated ops, the longest first: of the ops that are left, and may be rolled up.
+    """The rows of repeated ops that may still be rolled up, the longest first.
 
-    Rows of less than `fewest` periods or `fewest_ops` ops are none; parts of a row may have less.
+    Rows of fewer than `fewest` periods or `fewest_ops` ops are left out; parts of a row may have
+    fewer ops.
     """
 
     def __init__(self, ops: Sequence[Operation], fewest: int, fewest_ops: int) -> None:
@@ -149,16 +150,16 @@ class _RepeatedRows:
             heappush(self._queue, ((-length, span.period, span.start), span, run))
 
     def mark_rolled(self, span: LayerSpan) -> None:
-        """Note that these ops are rolled up."""
+        """Mark these ops as rolled up."""
         self._rolled[span.start : span.end] = b"\1" * (span.end - span.start)
 
     def mark_staying(self, span: LayerSpan) -> None:
-        """Note that these ops stay as they are."""
+        """Mark these ops as staying unchanged."""
         self._staying[span.start : span.end] = b"\1" * (span.end - span.start)
 
 
 def _zeros(marks: bytearray, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The stretches between two places in which nothing is marked."""
+    """Yield the unmarked stretches between two positions."""
     while (begin := marks.find(0, begin, end)) >= 0:
         until = marks.find(1, begin, end)
         until = end if until < 0 else until
@@ -167,7 +168,7 @@ def _zeros(marks: bytearray, begin: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _why_slow(wiring: Wiring) -> Reason | None:
-    """The reason why a loop over these layers would take longer than the layers one by one."""
+    """Return the reason why a loop over the layers would be slower than the layers one by one."""
     own, count = {values[0] for values in wiring.items.values()}, wiring.span.count
     copied = sum(max(0, byte_count(value.type)) for value in own)
     if copied <= LARGE or count >= MANY:
@@ -177,7 +178,7 @@ def _why_slow(wiring: Wiring) -> Reason | None:
 
 
 def _single_update(wiring: Wiring) -> Operation | None:
-    """An update of a parameter of the layers that has no form for stacks."""
+    """Find an update of the layers' parameters that has no form for stacks."""
     for values in wiring.items.values():
         for use in values[0].uses:
             if isinstance(use.operation, (Update, Dpsgd)) and type(use.operation) not in FUSED:
@@ -188,10 +189,10 @@ def _single_update(wiring: Wiring) -> Operation | None:
 def best_layers(
     ops: Sequence[Operation], span: LayerSpan, state: Mapping[SSAValue, str], fewest: int
 ) -> Wiring | Wrong | list[LayerSpan]:
-    """The layers of a span, begun where the least goes from one to the next.
+    """Find the layers of a span, begun where the fewest bytes go from one to the next.
 
-    Where values of some layers are read elsewhere, the rows of layers between these. The reason is
-    the one for the first beginning when there is none.
+    Where values of some layers are read elsewhere, return the rows of layers between these. If
+    there are none, return the reason for layers that begin with the span.
     """
     best: list[LayerSpan] = []
     least = 0
@@ -211,7 +212,7 @@ def best_layers(
 
 
 def roll(ops: Sequence[Operation], wiring: Wiring, *, recompute: bool) -> Layers:
-    """The `pd.layers`, with stacks of what its layers read, in front of the first of these."""
+    """Build the `pd.layers` before the first layer, with stacks of the state that layers read."""
     span = wiring.span
     first = ops[span.start]
     block = first.parent
@@ -238,7 +239,7 @@ def roll(ops: Sequence[Operation], wiring: Wiring, *, recompute: bool) -> Layers
 def _body(
     ops: Sequence[Operation], wiring: Wiring, stacks: Sequence[tuple[SSAValue, ...]]
 ) -> Block:
-    """The first layer as a block."""
+    """Copy the first layer into a block."""
     span = wiring.span
     carried = list(wiring.carried)
     types = [value.type for value in wiring.carried.values()]

@@ -34,8 +34,8 @@ Kind = tuple[float, Attribute]
 class StackCounters(RewritePass):
     """Stack the counters of all updates by Adam that have one factor and one type.
 
-    XLA gets the same products. The interpreter rounds the factor of a scale, not that of an update.
-    `apart` says, where it is so, why state cannot be in stacks.
+    XLA gets the same products. The interpreter rounds the factor of a scale, but not the factor of
+    an update. `apart` is the reason why state cannot be in stacks, if there is one.
     """
 
     name = "stack-counters"
@@ -64,7 +64,7 @@ class StackCounters(RewritePass):
 
 
 def _counters(module: ModuleOp) -> Iterator[tuple[Kind, str, Operation]]:
-    """Each counter that is a variable of its own, which one update by Adam changes."""
+    """Yield each counter that is a variable of its own and that one update by Adam changes."""
     block, state = main_function(module).body.block, state_arguments(module)
     end = block.last_op
     assert end is not None
@@ -88,12 +88,12 @@ def _is_adam(op: Update) -> bool:
 
 
 def _is_read_by(value: SSAValue, end: Operation) -> bool:
-    """True when nothing else reads a value, and that once."""
+    """True when only `end` reads a value, and only once."""
     return [use.operation for use in value.uses] == [end]
 
 
 def _multiply(module: ModuleOp, factors: dict[Names, float]) -> None:
-    """One product in place of the stack of what the updates make of their counters."""
+    """Replace each stack of updated counters by one product of the old stack."""
     function, signature = main_function(module), signature_of(module)
     block = function.body.block
     stacks = zip(block.args, signature.arguments, strict=True)

@@ -45,11 +45,11 @@ LARGEST = 64 * 1024
 
 @dataclass(frozen=True)
 class StackState(RewritePass):
-    """Stack what layers walk over, and the state of `fewest` or more like updates.
+    """Stack the parameters that layers walk over, and the state of `fewest` or more like updates.
 
-    With 0 nothing but layers counts: taking single parameters out of stacks makes XLA compile
-    longer, as no two of these kernels are the same. `apart` says, where it is so, why state cannot
-    be in stacks.
+    With 0 only layers count: taking single parameters out of stacks makes XLA compile longer, as no
+    two of these kernels are the same. `apart` is the reason why state cannot be in stacks, if there
+    is one.
     """
 
     name = "stack-state"
@@ -86,13 +86,13 @@ class OneUpdate:
         return self.operands["param"]
 
     def key(self) -> tuple[Any, ...]:
-        """The key that the updates of one stack share."""
+        """Return the key that the updates of one stack share."""
         types = tuple((name, value.type) for name, value in self.operands.items())
         return self.kind, self.op.parent, self.rate, types, frozenset(self.attrs.items())
 
 
 def ones_of(op: Update) -> list[OneUpdate]:
-    """The updates of one parameter each that an op is; none for a kind that has no fused form."""
+    """Split an op into updates of one parameter each; empty for a kind without a fused form."""
     fused = isinstance(op, FusedUpdate)
     kind = type(op) if fused else FUSED.get(type(op))
     if kind is None or (fused and op.attr("stacked")):
@@ -120,7 +120,7 @@ class _Stacking:
         self.layers = self._layers()
 
     def _layers(self) -> list[Names]:
-        """The variables of each stack that layers walk over."""
+        """Find the variables of each stack that layers walk over."""
         found: dict[Names, None] = {}
         taken: set[str] = set()
         for op in self.block.ops:
@@ -135,7 +135,7 @@ class _Stacking:
         return list(found)
 
     def groups(self) -> list[list[OneUpdate]]:
-        """The updates that become one each, in the order of the stacks of their parameters."""
+        """Group the updates that become one, in the order of the stacks of their parameters."""
         alike: dict[Any, list[OneUpdate]] = {}
         for op in self.block.ops:
             if isinstance(op, Update):
@@ -154,7 +154,7 @@ class _Stacking:
         return found
 
     def _free(self, ones: Sequence[OneUpdate]) -> list[OneUpdate]:
-        """Those that can wait for the last one and whose state is theirs alone."""
+        """Select updates of whole scope variables that can wait for the last update."""
         ends = self._returned_state()
         fit: list[OneUpdate] = []
         for one in ones:
@@ -169,7 +169,7 @@ class _Stacking:
         return [one for one in fit if one.op in stay]
 
     def _returned_state(self) -> dict[SSAValue, str]:
-        """The values that state has at the end, with its names."""
+        """Map the final values of state to the names of the variables."""
         end = self.block.last_op
         assert end is not None
         ports = signature_of(self.module).results
@@ -192,7 +192,7 @@ class _Stacking:
         return True
 
     def apply(self, groups: Sequence[Sequence[OneUpdate]]) -> None:
-        """Let the groups be updated as stacks."""
+        """Update the groups as stacks."""
         chosen = [group for group in groups if self.log.allow(group[-1].op)]
         names = dict.fromkeys(self.layers)
         for group in chosen:
@@ -207,7 +207,7 @@ class _Stacking:
         fold_stacks(self.module)
 
     def _update(self, group: Sequence[OneUpdate]) -> None:
-        """One op on stacks in front of the last update; its results are taken apart again."""
+        """Insert one op on stacks before the last update, and unbind its results."""
         place = {op: number for number, op in enumerate(self.block.ops)}
         last, first = max((one.op for one in group), key=place.__getitem__), group[0]
         location = joined_location(dict.fromkeys(one.op for one in group))
@@ -229,7 +229,7 @@ class _Stacking:
         replace_uses(values)
 
     def _drop(self, taken: Sequence[OneUpdate]) -> None:
-        """Remove the updates that stacks do; ops with other updates keep those."""
+        """Remove the updates that stacks replace; ops with other updates keep these."""
         gone = {result for one in taken for result in one.results.values()}
         for op in dict.fromkeys(one.op for one in taken):
             rest = [one for one in ones_of(op) if gone.isdisjoint(one.results.values())]
@@ -244,7 +244,7 @@ class _Stacking:
 
 
 def made_of(ones: Sequence[OneUpdate], values: Callable[[str], Sequence[SSAValue]]) -> FusedUpdate:
-    """The op that does these updates, with the values of each operand of the single update.
+    """Build the op for these updates; `values` returns the values of an operand by its name.
 
     One value for several updates is a stack.
     """

@@ -1,9 +1,9 @@
 """Small parameters of one shape are scaled, clipped and updated as stacks.
 
 A loss scale, a clipped norm and an update are a dozen ops for each parameter, and XLA compiles a
-kernel for most of them. So the updates of parameters of one shape become one, on stacks, and with
-them the ops on the way to and from it that are alike: what packs of statements are to a compiler
-that vectorizes straight-line code. The copies cost little, as the parameters are small.
+kernel for most of them. So the updates of parameters of one shape become one update on stacks, and
+like ops before and after them become one op too, as a compiler packs statements to vectorize
+straight-line code. The copies cost little, as the parameters are small.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ Column = tuple[SSAValue, ...]
 class StackUpdates(RewritePass):
     """Stack `fewest` or more small parameters of one shape, where gradients are scaled or clipped.
 
-    Of fewer the stacks take as long to compile as they save. Only norms may round otherwise: a row
-    of a stack may be added up in another order than a tensor of its own.
+    For fewer parameters, compiling the stacks takes as long as they save. Only norms may round
+    differently: a row of a stack may be summed in another order than a tensor of its own.
     """
 
     name = "stack-updates"
@@ -85,7 +85,7 @@ class _Packing:
             _order(self.block)
 
     def _groups(self) -> list[list[OneUpdate]]:
-        """The updates that become one each."""
+        """Group the updates that become one."""
         alike: dict[Any, list[OneUpdate]] = {}
         for op in self.block.ops:
             ones = ones_of(op) if isinstance(op, Update) else []
@@ -109,7 +109,7 @@ class _Packing:
         return True
 
     def _update(self, group: Sequence[OneUpdate]) -> None:
-        """One update of stacks."""
+        """Insert one update of stacks for a group."""
         fused = made_of(group, lambda role: [self._stack(tuple(o.operands[role] for o in group))])
         self._insert(fused, [one.op for one in group])
         for role, result in zip(group[0].results, fused.results, strict=True):
@@ -119,7 +119,7 @@ class _Packing:
     # -- packs -------------------------------------------------------------------------------------
 
     def _stack(self, column: Column) -> SSAValue:
-        """The stack of values: one op computes it where ops that are alike compute them."""
+        """Return the stack of a column; where like ops compute the values, one op computes it."""
         if column not in self.stacks:
             ops = [value.owner for value in column]
             if self._are_alike(ops):
@@ -132,7 +132,7 @@ class _Packing:
         return self.stacks[column]
 
     def _are_alike(self, ops: Sequence[Any]) -> bool:
-        """True for ops that one op on stacks can do."""
+        """True for ops that one op on stacks can replace."""
         first = ops[0]
         if not isinstance(first, PdOp) or first.parent is not self.block or first in self.kept:
             return False
@@ -143,14 +143,14 @@ class _Packing:
         return key is not None and alike and _fit(ops)
 
     def _key(self, op: Any) -> Any:
-        """The key of ops that are alike; of one level, as those do not need each other."""
+        """Return the key of like ops, with their level: ops of one level are independent."""
         if not isinstance(op, Operation) or op in self.packed:
             return None
         types = (*op.operand_types, *op.result_types)
         return type(op), self.level.get(op), types, frozenset(op.properties.items())
 
     def _pack(self, ops: Sequence[PdOp]) -> None:
-        """One op in place of several that are alike."""
+        """Insert one op on stacks for several like ops."""
         first = ops[0]
         if isinstance(first, SquaredL2Norm):
             *earlier, made = norms_of_items(self._stack(tuple(op.operands[0] for op in ops)))
@@ -174,7 +174,7 @@ class _Packing:
         self.packed |= dict.fromkeys(ops)
 
     def _operand(self, ops: Sequence[PdOp], place: int, rank: int) -> SSAValue:
-        """The value that all ops read in a place, or a stack, for results of this rank."""
+        """Return the value all ops read at `place`, else a stack, for results of this rank."""
         column = tuple(op.operands[place] for op in ops)
         if len(set(column)) == 1:
             return column[0]
@@ -190,7 +190,7 @@ class _Packing:
         return op.results[0]
 
     def _insert(self, op: PdOp, instead: Sequence[Operation]) -> None:
-        """Put an op where the first of some stands; `_order` moves it to where it can be."""
+        """Insert an op before the first op it replaces; `_order` moves it to a valid place."""
         op.location = joined_location(instead)
         inside = [each for each in instead if each.parent is self.block]
         before = inside[0] if inside else self.block.first_op
@@ -210,7 +210,7 @@ class _Packing:
         return found
 
     def _readers(self, column: Column) -> Iterator[list[PdOp]]:
-        """The ops that read the values of a column, each in the same place."""
+        """Yield the ops that read the values of a column, each at the same operand position."""
         for use in list(column[0].uses):
             first, key = use.operation, self._key(use.operation)
             if first.parent is not self.block or key is None or key[1] is None:
@@ -228,7 +228,7 @@ class _Packing:
     # -- the block after it ------------------------------------------------------------------------
 
     def _replace(self) -> None:
-        """Let all others read items of the stacks, and remove what was packed."""
+        """Let all other ops read items of the stacks, and remove the packed ops."""
         values: dict[SSAValue, SSAValue] = {}
         for column, stack in self.stacks.items():
             if isinstance(stack.owner, Stack):
@@ -258,9 +258,9 @@ def _can_pack(op: PdOp) -> bool:
 
 
 def _fit(ops: Sequence[Operation]) -> bool:
-    """True when what ops share, and what each has for itself, broadcasts on stacks as it did.
+    """True when shared operands, and operands that differ, broadcast on stacks as before.
 
-    Ops that share all compute one value, which is no stack.
+    Ops that share all operands compute one value, which is no stack.
     """
     if not takes_any_order(ops[0]):
         return len({op.operands[0] for op in ops}) == len(ops)
@@ -271,7 +271,7 @@ def _fit(ops: Sequence[Operation]) -> bool:
 
 
 def _levels(block: Block) -> dict[Operation, int]:
-    """For each op of a block the length of the longest way to it."""
+    """Map each op of a block to the length of the longest path to it."""
     found: dict[Operation, int] = {}
     for op, makers in waits_for(list(block.ops)).items():
         found[op] = 1 + max((found[maker] for maker in makers), default=-1)
@@ -279,7 +279,7 @@ def _levels(block: Block) -> dict[Operation, int]:
 
 
 def _order(block: Block) -> None:
-    """Put each op after those that it waits for; others stay in their order."""
+    """Move each op after the ops that it waits for; other ops keep their order."""
     ops = list(block.ops)
     place = {op: at for at, op in enumerate(ops)}
     waits = {op: sorted(makers, key=place.__getitem__) for op, makers in waits_for(ops).items()}

@@ -1,6 +1,6 @@
 """Store several state variables of one type as one argument of `@main`, named in `pd.stack_of`.
 
-After the new argument a `pd.unbind` gives the single variables, and before the return a `pd.stack`
+After the new argument a `pd.unbind` yields the single variables, and before the return a `pd.stack`
 joins their new values; `fold_stacks` then removes pairs that cancel.
 """
 
@@ -27,7 +27,7 @@ Names = tuple[str, ...]
 
 
 def state_arguments(module: ModuleOp) -> dict[SSAValue, str]:
-    """The arguments that are one state variable each, stored as declared, equal on all replicas."""
+    """Find arguments that are one state variable each, as declared, equal on all replicas."""
     arguments = main_function(module).body.block.args
     ports = signature_of(module).arguments
     return {
@@ -39,7 +39,7 @@ def state_arguments(module: ModuleOp) -> dict[SSAValue, str]:
 
 
 def stack_at_rest(module: ModuleOp, groups: Sequence[Names]) -> None:
-    """Let the variables of each group, which are state of one type, be one argument."""
+    """Replace the variables of each group, which are state of one type, by one argument."""
     if groups:
         function = main_function(module)
         with edit_signature(function) as edit:
@@ -48,7 +48,7 @@ def stack_at_rest(module: ModuleOp, groups: Sequence[Names]) -> None:
 
 
 def _take_stacks(edit: SignatureEdit, block: Block, groups: Sequence[Names]) -> dict[str, SSAValue]:
-    """Replace the arguments of the groups; what stands for each variable now."""
+    """Replace the arguments of each group by a stack; return the new value of each variable."""
     state, front = edit.state, block.first_op
     assert front is not None
     found: dict[str, SSAValue] = {}
@@ -68,7 +68,7 @@ def _take_stacks(edit: SignatureEdit, block: Block, groups: Sequence[Names]) -> 
 def _give_stacks(
     edit: SignatureEdit, block: Block, groups: Sequence[Names], items: Mapping[str, SSAValue]
 ) -> None:
-    """Replace the results of the groups by one each."""
+    """Replace the results of each group by one stack."""
     end = block.last_op
     assert end is not None
     places = {state_name(attributes): at for at, attributes in enumerate(edit.results)}
@@ -107,7 +107,7 @@ def fold_stacks(module: ModuleOp) -> None:
 
 
 def _find_unstacking(op: Stack) -> Unbind | None:
-    """The op that split the values which this one stacks again."""
+    """Find the op that unbound the values which `op` stacks again."""
     source = op.operands[0].owner
     if not isinstance(source, Unbind) or source.attr("axis") or op.attr("axis"):
         return None
@@ -115,10 +115,10 @@ def _find_unstacking(op: Stack) -> Unbind | None:
 
 
 def _differentiate_stacks(module: ModuleOp) -> set[Operation]:
-    """Let derivatives with respect to all items of an argument be those of the stack.
+    """Replace derivatives with respect to all items of an argument by one of the stack.
 
-    Those with respect to some are left, or to items of a value that something else may read as a
-    whole; the ops that give these items, which must stay.
+    Derivatives with respect to only some items stay, and so do derivatives with respect to items of
+    a value that other ops may read whole. Return the ops that unbind these items, which must stay.
     """
     grads = [op for op in module.walk() if isinstance(op, Grad)]
     block, ports = main_function(module).body.block, signature_of(module).arguments
@@ -141,7 +141,7 @@ def _differentiate_stacks(module: ModuleOp) -> set[Operation]:
 
 
 def _differentiate(grad: Grad, blocked: set[Operation]) -> None:
-    """The same derivative with stacks in place of all their items."""
+    """Rebuild a derivative with stacks in place of all their items."""
     wrt: dict[SSAValue, int] = {}
     place: list[tuple[int, int | None]] = []
     parameters: set[int] = set()
@@ -174,7 +174,7 @@ def _differentiate(grad: Grad, blocked: set[Operation]) -> None:
 
 
 def _apart(made: PdOp, at: int) -> Unbind:
-    """The items of a result, right after the op."""
+    """Unbind a result right after its op."""
     unbound = Unbind.make(made.results[at], location=made.location)
     block = made.parent
     assert block is not None

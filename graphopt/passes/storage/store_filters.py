@@ -44,7 +44,7 @@ BACK = tuple(int(axis) for axis in np.argsort(FILTER))
 class StoreFilters(RewritePass):
     """Store trained filters in the order that convolutions with the channels last read.
 
-    `apart` says, where it is so, why state must keep the variables' order.
+    `apart` is the reason why state must keep the variables' order, if there is one.
     """
 
     name = "store-filters"
@@ -81,7 +81,7 @@ class _State:
         self.returned = {value: port.name for value, port in ports if port.kind == STATE}
 
     def filters(self) -> list[tuple[BlockArgument, Update, Single]]:
-        """The filters of convolutions with the channels last, each with what updates it."""
+        """Find the filters of convolutions with the channels last, each with its update."""
         read = {
             op.operands[1]
             for op in self.block.ops
@@ -97,7 +97,7 @@ class _State:
         return found
 
     def refusal(self, param: BlockArgument, op: Update, single: Single) -> Reason | None:
-        """The reason why a filter is stored in its own order."""
+        """Return the reason to store a filter in the variable's order, else None."""
         for role, at in single.results.items():
             name = self.names.get(op.operands[single.operands[role]])
             if name is None or self.returned.get(op.results[at]) != name:
@@ -110,7 +110,7 @@ class _State:
         return None
 
     def of_update(self, op: Update, single: Single) -> list[BlockArgument]:
-        """The parameter and its state of the same shape."""
+        """List the parameter and its state of the same shape."""
         shape = shape_of(op.operands[single.operands["param"]].type)
         values = [op.operands[single.operands[role]] for role in single.results]
         return [cast(BlockArgument, v) for v in values if shape_of(v.type) == shape]
@@ -161,7 +161,7 @@ class _Turning:
         replace_uses(values)
 
     def _back(self, value: SSAValue) -> SSAValue:
-        """The value in the variable's order, by an op that is inserted later."""
+        """Transpose a value to the variable's order, by an op that is inserted later."""
         op = Transpose.make(value, perm=BACK)
         self.made.append(op)
         self.transposed[op.results[0]] = value
@@ -189,7 +189,7 @@ class _Turning:
                 self._become(op, transposed, range(len(op.results)))
 
     def _update(self, op: Update) -> None:
-        """The update with filters, and all operands of their shape, transposed."""
+        """Transpose an update's filters, and all operands of their shape."""
         transposed: dict[int, SSAValue] = {}
         results: list[int] = []
         for single in op.singles():
@@ -208,7 +208,7 @@ class _Turning:
             self._become(op, transposed, results)
 
     def _forth(self, value: SSAValue, before: PdOp) -> SSAValue:
-        """A value of another op, in the stored order."""
+        """Transpose a value of another op to the stored order."""
         made = Transpose.make(value, perm=FILTER, location=before.location)
         self.block.insert_op_before(made, before)
         return made.results[0]

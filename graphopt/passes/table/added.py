@@ -1,4 +1,4 @@
-"""Passes that a user adds to those of the table, without a flag.
+"""Passes that a user adds to the passes of the table, without a flag.
 
 They run after the fusions, in the order given. `CompiledProgram(..., passes=[...])` takes them for
 one program, and `adding` for all CompiledPrograms that are made in its block.
@@ -22,9 +22,9 @@ _of_block: ContextVar[tuple[ModulePass, ...]] = ContextVar("_of_block", default=
 
 
 def as_passes(given: Sequence[object]) -> tuple[ModulePass, ...]:
-    """Passes of names or pipeline texts, classes and instances.
+    """Convert names, pipeline texts, classes and instances to passes.
 
-    TypeError for anything else, ValueError for an unknown name.
+    Raise TypeError for any other item, and ValueError for an unknown name.
     """
     if isinstance(given, str):
         raise TypeError(f"passes must be a list of passes, found {given!r}")
@@ -43,9 +43,9 @@ def as_passes(given: Sequence[object]) -> tuple[ModulePass, ...]:
 
 @contextmanager
 def adding(*passes: GivenPass) -> Generator[None]:
-    """Add passes to the CompiledPrograms that are made in the block, after those of outer blocks.
+    """Add passes to the CompiledPrograms made in the block, after the passes of outer blocks.
 
-    Raises as `as_passes`.
+    Raise the errors of `as_passes`.
     """
     token = _of_block.set(_of_block.get() + as_passes(passes))
     try:
@@ -55,5 +55,5 @@ def adding(*passes: GivenPass) -> Generator[None]:
 
 
 def of_block() -> tuple[ModulePass, ...]:
-    """The passes that the blocks around add."""
+    """Return the passes that the enclosing `adding` blocks add."""
     return _of_block.get()

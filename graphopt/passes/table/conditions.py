@@ -40,18 +40,18 @@ class When:
 
 
 def flag(name: str) -> When:
-    """The flag is on and no other flag rules it out."""
+    """Build the condition that a flag is on and no other flag rules it out."""
     refusal = BUILD_FLAGS[name].refusal
     return When(name, lambda context: bool(context.flags.get(name)) and not refusal(context))
 
 
 def on(*platforms: str) -> When:
-    """The program runs on one of these platforms, with or without a strategy."""
+    """Build the condition that the platform is one of these, with or without a strategy."""
     return When(ANY_PROGRAM, lambda context: context.platform in platforms)
 
 
 def kernel(*libraries: str) -> When:
-    """The devices have the kernel for attention of one of these libraries."""
+    """Build the condition that the devices have an attention kernel of one of these libraries."""
     return When(ANY_PROGRAM, lambda context: context.attention_kernel in libraries)
 
 
@@ -62,7 +62,7 @@ ASKS_FOR_KERNELS = When(ANY_PROGRAM, lambda context: context.kernels is not None
 
 
 def reduces(reduction: str) -> When:
-    """Several replicas combine their gradients in this way."""
+    """Build the condition that several replicas combine their gradients in this way."""
     return When(
         "reduce_strategy",
         lambda context: context.communicates and context.reduction == reduction,
@@ -102,12 +102,12 @@ SCALED = When(
 
 
 def no_options(context: PassContext) -> Options:
-    """The defaults of the pass."""
+    """Return no options, for a pass with its defaults."""
     return {}
 
 
 def apart(context: PassContext) -> Options:
-    """The reason why state keeps the variables' order and shapes; empty when it may change."""
+    """Return the reason why state keeps the variables' order and shapes; "" when it may change."""
     if context.trainers > 1:
         return {"apart": "several processes bring their state into line variable by variable"}
     if context.model > 1:
@@ -120,7 +120,7 @@ def apart(context: PassContext) -> Options:
 
 
 def rolling(context: PassContext) -> Options:
-    """Loops over layers keep activations, or compute them again, as other ops do."""
+    """Set whether loops over layers compute activations again, as other ops do."""
     wanted = context.recompute or bool(context.flags.get("memory_optimize"))
     in_parts = context.communicates and context.reduction == "Reduce"
     if in_parts and context.flags.get("shard_parameters"):
@@ -129,13 +129,13 @@ def rolling(context: PassContext) -> Options:
 
 
 def stacking(context: PassContext) -> Options:
-    """Loose parameters are stacked, too, where a flag requests fused updates."""
+    """Set the fewest loose parameters to stack; 0 unless a flag requests fused updates."""
     wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
     return {"fewest": 8 if wanted else 0, **apart(context)}
 
 
 def seed(context: PassContext) -> Options:
-    """The start of the derivative: a feed, or a number for each replica."""
+    """Return the seed of the derivative: a feed, or a number for each replica."""
     if context.loss_scale == "Customized":
         return {"feed": context.loss_grad}
     if context.sample_weighted and context.communicates:
@@ -144,19 +144,19 @@ def seed(context: PassContext) -> Options:
 
 
 def library(context: PassContext) -> Options:
-    """The library whose kernel for attention the devices have; trainers all choose by the rule."""
+    """Return the devices' library of attention kernels; several trainers choose by the rules."""
     measure = context.measure if context.trainers == 1 else None
     platform = context.platform
     return {"kernel": context.attention_kernel, "platform": platform, "measure": measure}
 
 
 def tried_kernels(context: PassContext) -> Options:
-    """The forms of kernels that were tried, and the reason why there are no more."""
+    """Return the forms of kernels that were tried, and the reason why there are no more."""
     return {"forms": context.kernels or (), "why": context.no_kernels}
 
 
 def kind_of_device(context: PassContext) -> Options:
-    """The platform of the run, and what measures its kernels: no one for several trainers."""
+    """Return the platform, and the measure of its kernels; it refuses for several trainers."""
     measure = context.measure
     if measure is not None and context.trainers > 1:
         from graphopt.passes.engine.measured import refuse
@@ -166,27 +166,27 @@ def kind_of_device(context: PassContext) -> Options:
 
 
 def least_gain(context: PassContext) -> Options:
-    """Products of matrices get another order where it halves the multiplications."""
+    """Return the factor of multiplications that another order of matrix products must save."""
     return {"least_gain": 2.0}
 
 
 def replicas(context: PassContext) -> Options:
-    """The number of replicas whose gradients are summed."""
+    """Return the number of replicas whose gradients are summed."""
     return {"replicas": context.ranks if context.data_parallel else 1}
 
 
 def parts(context: PassContext) -> Options:
-    """The number of parts of an update: one for each device of the process."""
+    """Return the number of parts of an update: one for each device of the process."""
     return {"parts": context.replicas}
 
 
 def degree(context: PassContext) -> Options:
-    """The devices of a replica, and the number of replicas whose gradients are summed."""
+    """Return the devices of a replica, and the number of replicas whose gradients are summed."""
     return {"degree": context.model, "replicas": context.replicas}
 
 
 def groups(context: PassContext) -> Options:
-    """The sizes that Paddle's flags give, in MB and in variables."""
+    """Return the group sizes that Paddle's flags set, in MB and in variables."""
     return {
         "memory_size": context.flags.get("FLAGS_fuse_parameter_memory_size", -1.0),
         "groups_size": int(context.flags.get("FLAGS_fuse_parameter_groups_size", 1)),

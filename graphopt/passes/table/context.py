@@ -86,11 +86,11 @@ class PassContext:
         return getattr(self.flags.get("gradient_scale_strategy"), "name", "CoeffNumDevice")
 
     def alone(self) -> PassContext:
-        """The same for one replica, which needs no collectives."""
+        """Copy the context for one replica, which needs no collectives."""
         return replace(self, replicas=1, data_parallel=False)
 
     def quiet(self) -> PassContext:
-        """The same without files of graphs, for a run that is only looked at.
+        """Copy the context without graph files, for a run that is only inspected.
 
         A program without a strategy stays one: it has no flags, and fewer passes.
         """

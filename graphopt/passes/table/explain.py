@@ -62,7 +62,7 @@ class FlagResult:
 
 
 def flag_results(report: Report) -> list[FlagResult]:
-    """A result for each flag that ran a pass, then for every other flag of the strategy."""
+    """List the result of each flag that ran a pass, then of every other flag of the strategy."""
     results: list[FlagResult] = []
     for flag in dict.fromkeys(ran.flag for ran in report.ran):
         results.append(_result(report, flag, [ran for ran in report.ran if ran.flag == flag]))
@@ -73,7 +73,7 @@ def flag_results(report: Report) -> list[FlagResult]:
 
 
 def _without_pass(context: PassContext, name: str) -> FlagResult:
-    """The outcome of a flag for which no pass ran."""
+    """Return the outcome of a flag for which no pass ran."""
     flag, asked, on = BUILD_FLAGS.get(name), name in context.asked, bool(context.flags.get(name))
     if not on and not asked:
         return FlagResult(name, OFF, 0, (), "it is off")
@@ -89,7 +89,7 @@ def _without_pass(context: PassContext, name: str) -> FlagResult:
 
 
 def _idle(context: PassContext) -> str:
-    """The reason why a flag that is on selects no pass."""
+    """Return the reason why a flag that is on selects no pass."""
     return (
         "this value requests nothing" if context.communicates else "one device needs no pass for it"
     )
@@ -113,7 +113,7 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
 
 
 def silent_flags(report: Report) -> list[FlagResult]:
-    """The flags that the user switched on and that did nothing."""
+    """List the flags that the user switched on and that did nothing."""
     flags = report.context.flags
     return [
         result
@@ -126,7 +126,7 @@ def silent_flags(report: Report) -> list[FlagResult]:
 
 
 def as_page(report: Report) -> Page:
-    """The report on one screen."""
+    """Build the report as a page of one screen."""
     notes = [*_flags_without_pass(report), *_notes(report)]
     if report.validation is not None:
         notes += report.validation.lines()
@@ -134,9 +134,9 @@ def as_page(report: Report) -> Page:
 
 
 def as_text(report: Report, flag: str = "") -> str:
-    """The report for people on one screen; op by op for a flag or pass, or for EVERYTHING.
+    """Format the report on one screen, or op by op for a flag, a pass or EVERYTHING.
 
-    ValueError for a name that is neither.
+    Raise ValueError for a name that is none of these.
     """
     if not flag:
         return as_page(report).text()
@@ -164,7 +164,7 @@ def _first_line(report: Report) -> str:
 
 
 def _fused_line(report: Report) -> list[str]:
-    """The fusions that happened, by the ops that became one."""
+    """Summarize the fusions that happened, by the ops that became one."""
     counts: Counter[Fused] = Counter()
     for block in report.blocks:
         counts.update(block.fused)
@@ -183,7 +183,7 @@ def _devices(report: Report) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    """The first line, what fused, and what is not counted: ops in groups, those that run once."""
+    """Compose the first line, the fusions, and the ops not counted: in groups, or run only once."""
     groups = several(report.after[FusionGroup.name], "group")
     grouped = f"{groups} of them, of {report.in_groups} ops in all"
     once = f"{report.prepared} more run once, not in each step: they read parameters alone"
@@ -196,7 +196,7 @@ def _head(report: Report) -> list[str]:
 
 
 def _flags_without_pass(report: Report, flag: str = "") -> Iterator[str]:
-    """A line for each flag, or for one, that ran no pass: what becomes of it."""
+    """Yield a line on the effect of each flag, or of `flag` alone, that ran no pass."""
     for result in flag_results(report):
         if result.passes or not (flag == result.flag or (not flag and _is_told(report, result))):
             continue
@@ -205,12 +205,12 @@ def _flags_without_pass(report: Report, flag: str = "") -> Iterator[str]:
 
 
 def _is_told(report: Report, result: FlagResult) -> bool:
-    """True for flags without a pass that the whole report mentions: those that the user set."""
+    """True for a flag without a pass that the whole report mentions: one that the user set."""
     return result.flag in report.context.asked and result.status != OFF
 
 
 def _check_name(report: Report, name: str) -> None:
-    """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
+    """Raise ValueError unless this is the name of a flag or a pass, or empty."""
     passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
     known = {*(row.flag for row in ROWS), *BUILD_FLAGS, *passes}
     known.update(ran.flag for ran in report.ran)
@@ -237,7 +237,7 @@ _OP_BY_OP = "runs op by op on one device, each op a program of its own"
 
 
 def _by_op_lines(report: Report) -> Iterator[str]:
-    """The ops for which the program runs op by op, alike ones together, and what to do."""
+    """Yield lines on the ops for which the program runs op by op, grouped, with the fix."""
     groups: dict[tuple[str, str], list[ByOp]] = {}
     for found in report.by_op:
         groups.setdefault((found.what, found.fix), []).append(found)
@@ -274,7 +274,7 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
 
 
 def _group_reasons(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
-    """A line for each reason, with the first place and how many more there are."""
+    """Yield a line for each reason, with the first place and the number of others, and its fix."""
     groups: dict[str, list[Declined | NearMiss]] = {}
     for item in items:
         key = str(item.reason) if isinstance(item, Declined) else _general(item)
@@ -288,13 +288,13 @@ def _group_reasons(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[
 
 
 def _general(miss: NearMiss) -> str:
-    """A near miss without the names of values, so that alike ones share a line."""
+    """Return a key for a near miss without the names of values, so that like ones share a line."""
     words = [word for word in miss.reason.text.split() if not word.startswith("%")]
     return f"{miss.reason.name} {' '.join(words)}"
 
 
 def where(item: Applied | Declined | NearMiss) -> str:
-    """The last op of a pattern, and the user's line that made it."""
+    """Format the last op of a pattern, and the user's line that made it."""
     return f"{item.anchor} ({item.location})" if item.location else item.anchor
 
 
@@ -302,7 +302,7 @@ def where(item: Applied | Declined | NearMiss) -> str:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report as plain data; docs/reference/explain-json.md says what the fields mean."""
+    """Convert the report to plain data; docs/reference/explain-json.md describes the fields."""
     return {
         "schema": SCHEMA,
         "platform": report.context.platform or None,
@@ -391,7 +391,7 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
 
 
 def applied_counts(report: Report) -> dict[str, int]:
-    """The number of changes by each pass that made some: the content of a lock file."""
+    """Count the changes by each pass that made some: the content of a lock file."""
     counts: Counter[str] = Counter()
     for ran in report.ran:
         counts[ran.pass_name] += report.times(ran)
@@ -408,7 +408,7 @@ _SHORT = 60
 
 
 def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
-    """The page of a report: first `head`, last `notes`."""
+    """Build the page of a report, which starts with `head` and ends with `notes`."""
     rows = [row for row in pass_rows(report) if row.fired or row.asked or _is_refused(row, report)]
     return Page(
         [
@@ -432,12 +432,12 @@ def _time_lines(report: Report) -> list[str]:
 
 
 def _is_refused(row: PassRow, report: Report) -> bool:
-    """True for the pass of a flag that is on by default and that declined something."""
+    """True for the pass of a flag that is on by default and that declined a match."""
     return row.flag not in AUTOMATIC and bool(report.declined(row.pass_name))
 
 
 def _cost_line(report: Report) -> list[str]:
-    """The cost of one call before and after the optimisations, where it was counted."""
+    """Format the cost of one call before and after the optimizations, if it was counted."""
     old = report.cost_before
     new = report.cost_after + _required_cost(report)
     if not report.detailed:
@@ -450,7 +450,7 @@ def _cost_line(report: Report) -> list[str]:
 
 
 def _change(before: str, after: str) -> str:
-    """A number before and after; once where it stays."""
+    """Format a number before and after; once if it is unchanged."""
     return after if after.split()[0] == before.split()[0] else f"{before} -> {after}"
 
 
@@ -469,7 +469,7 @@ _PASS_COLUMNS = (
 
 
 def _pass_table(rows: Sequence[PassRow], report: Report) -> Table:
-    """The rows of the optimisations, and what all of them gained."""
+    """Build the table of the optimizations, with their total."""
     ops = f"{report.ops_before} -> {report.ops_after - report.required}"
     saved = report.cost_before - report.cost_after - _required_cost(report)
     step = "" if report.measured is None else f"{report.measured.step_ms:.2f}"
@@ -478,7 +478,7 @@ def _pass_table(rows: Sequence[PassRow], report: Report) -> Table:
 
 
 def _required_table(rows: Sequence[PassRow], report: Report) -> Table:
-    """The rows of what several devices require, and what all of it adds."""
+    """Build the table of the passes that several devices require, with their total."""
     if not rows:
         return Table((), ())
     after = report.ops_after
@@ -515,7 +515,7 @@ def _pass_cells(row: PassRow) -> list[str | Cell]:
 
 
 def _gains(saved: Cost) -> list[str]:
-    """The changes of traffic, state and FLOPs, as signed numbers; empty where nothing changed."""
+    """Format the changes of traffic, state and FLOPs as signed numbers; "" where unchanged."""
     if saved.state_bytes:
         state = _with_sign(size(-saved.state_bytes))
     else:
@@ -543,7 +543,7 @@ _TRAFFIC_COLUMNS = (
 
 
 def _traffic_table(report: Report) -> Table:
-    """The collectives of a step after each step of the passes that changed them."""
+    """Build the table of a step's collectives, after each step of the passes that changed them."""
     rows = [
         [each.after, found.op, str(found.count), size(found.payload), size(found.sent)]
         for each in report.traffic
@@ -561,9 +561,9 @@ _REFUSAL_COLUMNS = (Column(right=True), Column(), Column(wraps=True), Column())
 
 
 def _refusal_table(rows: Sequence[RefusalRow], asked: set[str], idle: set[str]) -> Table:
-    """A row for each kind; of near misses those of requested passes.
+    """Build the table of refusals, a row for each kind; near misses only of requested passes.
 
-    Patterns that another pass took are among them where the requested one is `idle`.
+    Patterns that another pass took are included where the requested pass is `idle`.
     """
     shown = [row for row in rows if not row.near or row.pass_name in (idle if row.had else asked)]
     cells: list[list[str | Cell]] = []
@@ -580,7 +580,7 @@ def _refusal_table(rows: Sequence[RefusalRow], asked: set[str], idle: set[str]) 
 
 
 def short_lines(lines: Sequence[str], most: int = _MOST_LINES) -> str:
-    """Lines of scripts in few characters: each file once, by its last name."""
+    """Shorten the lines of scripts: each file once, by its last name."""
     files: dict[str, list[str]] = {}
     for line in filter(None, lines[:most]):
         file, _, number = line.rpartition(":")
@@ -601,7 +601,7 @@ _BLOCK_COLUMNS = (
 
 
 def _block_table(rows: Sequence[BlockRow]) -> Table:
-    """The rows with fusions or refusals, and the largest of the others."""
+    """Build the table of blocks with fusions or refusals, and of the largest other blocks."""
     told = [row for row in rows if row.fused_ops or row.refused]
     if not told:
         return Table((), ())
@@ -641,6 +641,6 @@ def _block_cells(row: BlockRow) -> Iterable[list[str | Cell]]:
 
 
 def _words(fused: Fused, number: int) -> str:
-    """The ops of a fusion; the op that many became."""
+    """Name a fusion by its ops, or by the fused op if there are many."""
     text = " + ".join(fused.ops) if len(fused.ops) <= _MOST_LINES else fused.made
     return text if number == 1 else f"{number} x {text}"

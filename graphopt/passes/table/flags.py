@@ -1,6 +1,6 @@
-"""The flags of BuildStrategy: all that is said of a flag, in one record.
+"""The flags of BuildStrategy, each with all its facts in one record.
 
-`runtime/settings/strategies.py` makes BuildStrategy of them, `order.py` has the passes that they
+`runtime/settings/strategies.py` builds BuildStrategy from them, `order.py` has the passes that they
 select, and docs/reference/build-strategy.md is written from both.
 """
 
@@ -91,14 +91,14 @@ def _fusion(
     paddle: str = BuildFlag.paddle,
     ruled_out: Conflict | None = None,
 ) -> BuildFlag:
-    """A flag that makes one op of several, which one can count."""
+    """Declare a flag that fuses several ops into one, which op counts show."""
     return BuildFlag(
         on, paddle=paddle, pattern=pattern, effect=effect, observe=_COUNT, ruled_out=ruled_out
     )
 
 
 class BuildFlags(Settings):
-    """The flags of BuildStrategy; defaults and checks are those of Paddle 2.6."""
+    """The flags of BuildStrategy, with the defaults and checks of Paddle 2.6."""
 
     # fusions
     fuse_elewise_add_act_ops = _fusion("act(x + y), x + act(y)")
@@ -371,20 +371,20 @@ BUILD_FLAGS: Mapping[str, BuildFlag] = {
 
 
 def refused_flags(context: PassContext) -> Mapping[str, str]:
-    """The flags that the user has set and that another one rules out, each with the sentence."""
+    """Map the flags that the user set and another flag rules out to the reasons."""
     asked = [f for n, f in BUILD_FLAGS.items() if n in context.asked and f.ruled_out is not None]
     return {flag.name: why for flag in asked if (why := flag.refusal(context))}
 
 
 def check_supported(flags: Flags) -> None:
-    """UnsupportedError for a flag that a program cannot run with."""
+    """Raise UnsupportedError for a flag that a program cannot run with."""
     for name, flag in BUILD_FLAGS.items():
         if flag.unsupported and flags.get(name):
             raise UnsupportedError(f"BuildStrategy.{name} = True: {flag.unsupported}")
 
 
 def check_axis(context: PassContext) -> None:
-    """UnsupportedError for what does not go together with several devices for each replica."""
+    """Raise UnsupportedError for settings that conflict with several devices for each replica."""
     if context.model == 1:
         return
     others = {

@@ -14,27 +14,27 @@ class Instrumentation:
     """An observer of a run; it changes nothing. `names` are the passes of one step.
 
     The fusions of one sweep are one step, and each of their rewrites is reported. Subclasses
-    override what they need.
+    override the methods they need.
     """
 
     def before(self, names: Sequence[str], module: ModuleOp) -> None:
-        """The step is about to run."""
+        """Observe that the step is about to run."""
 
     def after(self, names: Sequence[str], module: ModuleOp) -> None:
-        """The step has run, and the module is valid."""
+        """Observe that the step has run and the module is valid."""
 
     def note_failure(self, names: Sequence[str], module: ModuleOp) -> None:
-        """The step raised an error or left the module invalid."""
+        """Observe that the step raised an error or left the module invalid."""
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """A pass replaces these ops, the last one first, by those that it made."""
+        """Observe that a pass replaces `ops`, the last one first, by `made`."""
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """A pass declined the matches that end with `op`."""
+        """Observe that a pass declined the matches that end with `op`."""
 
 
 class Together(Instrumentation):
-    """Several observers; what ends a step reaches them in the opposite order."""
+    """Several observers as one; the end of a step reaches them in the opposite order."""
 
     def __init__(self, *parts: Instrumentation) -> None:
         self.parts = parts

@@ -50,19 +50,19 @@ Asked = tuple[str, ModulePass]
 
 
 class _Savings:
-    """The ops and the costs that the fusions of a sweep take away, by pass."""
+    """The ops and costs that the fusions of a sweep remove, by pass."""
 
     def __init__(self) -> None:
         self.ops: Counter[str] = Counter()
         self.costs: dict[str, Cost] = {}
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """Called by the sweep."""
+        """Add the savings of a fusion; called by the sweep."""
         self.ops[rule] += len(ops) - len(made)
         self.costs[rule] = self.costs.get(rule, Cost()) + cost_of(ops) - cost_of(made)
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """Called by the sweep; what stays costs what it did."""
+        """Ignore a refusal, which saves nothing; called by the sweep."""
 
 
 class PassRun:
@@ -70,8 +70,8 @@ class PassRun:
 
     These take longer than the passes.
 
-    `again` makes the module of the start, for the file that replays a crash. `watch` observes
-    each step.
+    `again` rebuilds the initial module, for the file that replays a crash. `watch` observes each
+    step.
     """
 
     def __init__(
@@ -108,13 +108,13 @@ class PassRun:
 
     @contextmanager
     def _explaining(self) -> Generator[None]:
-        """Time what only the report needs."""
+        """Time the work that only the report needs."""
         start = time.perf_counter()
         yield
         self.explained += time.perf_counter() - start
 
     def do(self, step: PassStep) -> None:
-        """One step of a schedule."""
+        """Run one step of a schedule."""
         asked = tuple(zip(step.flags or [""] * len(step.passes), step.passes, strict=True))
         if step.together:
             self.fuse(asked)
@@ -126,7 +126,7 @@ class PassRun:
                 self.one(flag, made, step.ctx)
 
     def fuse(self, asked: Sequence[Asked]) -> None:
-        """All fusions in one sweep."""
+        """Run all fusions in one sweep."""
         with self._guard_step(PassStep(tuple(made for _, made in asked), together=True)):
             self._fuse(asked)
 
@@ -179,7 +179,7 @@ class PassRun:
         ]
 
     def one(self, flag: str, made: ModulePass, ctx: Context | None = None) -> None:
-        """One pass, fusion or not."""
+        """Run one pass, a fusion or any other."""
         if isinstance(made, FusionPass):
             self.fuse([(flag, made)])
             return
@@ -203,7 +203,7 @@ class PassRun:
 
     @contextmanager
     def _guard_step(self, step: PassStep) -> Generator[None]:
-        """Remember a step, and report a crash in it: PassError, with the file that replays it."""
+        """Record a step; raise PassError for a crash in it, with the file that replays it."""
         self.steps.append(step)
         names = [made.name for made in step.passes]
         self.watch.before(names, self.module)
@@ -223,7 +223,7 @@ class PassRun:
         self.watch.after(names, self.module)
 
     def _count_collectives(self, names: Sequence[str]) -> None:
-        """Keep what replicas send after these passes, where that has changed."""
+        """Record the collectives after these passes, where they have changed."""
         context, traffic = self.report.context, self.report.traffic
         if not self.near or not (context.communicates or context.model > 1):
             return
@@ -245,7 +245,7 @@ class PassRun:
         self.report.ran.append(self._record_pass(ran, changed=changed))
 
     def _record_pass(self, ran: Ran, *, changed: bool) -> Ran:
-        """The record of a pass that had the program for itself, with what it took away."""
+        """Complete the record of a pass that ran alone, with the cost that it removed."""
         self.sweeps += 1
         before = self.cost
         if self.near and changed:
@@ -256,14 +256,14 @@ class PassRun:
         return replace(ran, sweep=self.sweeps, removed=removed, saved=saved)
 
     def _note(self, outcomes: Sequence[Outcome]) -> int:
-        """Keep the outcomes of a pass; how many ops there are now."""
+        """Record the outcomes of a pass, and return the current number of ops."""
         self.report.outcomes += outcomes
         if any(isinstance(outcome, Applied) for outcome in outcomes):
             self.count = _ops(self.module).total()
         return self.count
 
     def _opaque(self, flag: str, made: ModulePass, ctx: Context) -> None:
-        """A pass that does not report its rewrites counts as one rewrite for a bisection.
+        """Run a pass that does not report its rewrites: one rewrite for a bisection.
 
         Dead code elimination counts as none, so that a bisection counts the same rewrites with the
         clean-ups of the schedule and without.
@@ -297,7 +297,7 @@ class PassRun:
         self.report.ran.append(self._record_pass(ran, changed=changed > 0))
 
     def finish(self) -> Report:
-        """The report, with the facts that are known only at the end."""
+        """Complete the report with the facts that are known only at the end, and return it."""
         self.report.validation = validation.current()
         self.report.after = _ops(self.module)
         prepare = prepare_function(self.module)
@@ -339,11 +339,11 @@ def optimize(
 ) -> Report:
     """Run the passes that `context` selects on the module, in place.
 
-    `near` adds near misses to the report. `validate` compares every rewrite with what it replaces,
-    and has it undone when the two compute different values. `watch` observes each step.
+    `near` adds near misses to the report. `validate` compares the old and new values of every
+    rewrite, and undoes the rewrite when they differ. `watch` observes each step.
 
-    Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
-    make the module again, a file that replays this is written (see `crash.py`). OSError when
+    Raise PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
+    build the module again, a file that replays this is written (see `crash.py`). Raise OSError when
     `debug_graphviz_path` cannot be written.
     """
     if validate is not None:
@@ -365,7 +365,7 @@ def optimize(
 
 
 def _fusions(steps: Sequence[PassStep]) -> list[tuple[str, Fusion]]:
-    """The rules of all sweeps of these steps."""
+    """List the rules of all sweeps of these steps."""
     return [
         (made.name, rule)
         for step in steps
@@ -376,7 +376,7 @@ def _fusions(steps: Sequence[PassStep]) -> list[tuple[str, Fusion]]:
 
 
 def apply_steps(module: ModuleOp, steps: Sequence[PassStep], *, verify_each: bool | None) -> None:
-    """Run steps on a module as a run did; a failure leaves no file."""
+    """Run steps on a module again; a failure leaves no file."""
     run, context = PassRun(module, PassContext({}), verify_each=verify_each), new_context()
     for step in steps:
         run.do(replace(step, ctx=step.ctx or context))
@@ -387,20 +387,20 @@ def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[PassStep]], None]:
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> str:
-    """The number of added and removed ops of each kind."""
+    """Format the number of added and removed ops of each kind."""
     changes = [f"+{n} {name}" for name, n in sorted((after - before).items())]
     changes += [f"-{n} {name}" for name, n in sorted((before - after).items())]
     return ", ".join(changes) or "no op added or removed"
 
 
 def _ops(module: ModuleOp) -> Counter[str]:
-    """The ops of a step by name: a group is one op, and what prepares weights is not among them."""
+    """Count the ops of a step by name; a group is one op, and ops of `@prepare` do not count."""
     prepare = prepare_function(module)
     return Counter(op.name for each in module.ops if each is not prepare for op in _count_ops(each))
 
 
 def _count_ops(op: Operation) -> Iterator[Operation]:
-    """The ops of the dialect in an op, without ends of regions, at any depth but inside a group."""
+    """Yield the dialect's ops in an op at any depth, without terminators and ops in groups."""
     for region in op.regions:
         for inner in region.block.ops:
             if inner.name.startswith("pd.") and not isinstance(inner, Yield):
@@ -410,7 +410,7 @@ def _count_ops(op: Operation) -> Iterator[Operation]:
 
 
 def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:
-    """The ops with their properties, so that a changed property counts as a change."""
+    """Count the ops by name and properties, so that a changed property counts as a change."""
     return Counter(
         (op.name, hash(frozenset(op.properties.items())))
         for op in module.walk()
@@ -419,7 +419,7 @@ def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:
 
 
 def _ports(module: ModuleOp) -> tuple[Counter[Attribute], Counter[Attribute]]:
-    """The names and marks of arguments and results, so that a mark counts as a change."""
+    """Count the names and marks of arguments and results, so that a mark counts as a change."""
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     arguments = (each for f in functions for each in f.arg_attrs or ())
     results = (each for f in functions for each in f.res_attrs or ())
@@ -434,7 +434,7 @@ def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:
 
 
 def _dump(module: ModuleOp, path: str, suffix: str) -> None:
-    """Write the graph under Paddle's name for this stage, as a drawing and as IR beside it."""
+    """Write the graph under Paddle's name for this stage, as drawings and as IR."""
     if not path:
         return
     folder = Path(path + suffix).parent

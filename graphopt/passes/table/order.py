@@ -1,7 +1,7 @@
 """The pass table: the passes in their order, when each runs, and why in that place.
 
-`schedule.py` makes the steps of a run from the rows that apply; `flags.py` says what the flags are.
-A pass is imported when its row applies, and xDSL with the first of them.
+`schedule.py` makes the steps of a run from the rows that apply; `flags.py` describes the flags. A
+pass is imported when its row applies, and xDSL with the first such pass.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
-    """When a row runs; the fusions of one program share one sweep."""
+    """The phase in which a row runs; the fusions of one program share one sweep."""
 
     PREPARE = "prepare"
     CLEAN = "clean"
@@ -65,7 +65,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a pass of a room, when it runs, and why in this place.
+    """One line of the table: a pass and its folder, when it runs, and why in this place.
 
     The pass is in the file of its name, or in `file`.
     """
@@ -80,12 +80,12 @@ class Row:
 
     @property
     def flag(self) -> str:
-        """The flag that requests the pass, or words where no flag does."""
+        """The flag that requests the pass, or a description where no flag does."""
         return self.when.flag
 
     @property
     def is_required(self) -> bool:
-        """True for what several devices require, which is no optimisation: what they exchange."""
+        """True for a pass that several devices require for their exchange; no optimization."""
         return self.room == "parallel" and self.phase is not Phase.UPDATE
 
     @property
@@ -95,7 +95,7 @@ class Row:
         return Path(__file__).parents[1] / self.room / f"{file}.py"
 
     def load(self) -> type[ModulePass]:
-        """The class of the pass; its module is imported now."""
+        """Import the pass's module, and return the class of the pass."""
         from xdsl.passes import ModulePass
 
         module = import_module(f"graphopt.passes.{self.room}.{self.path.stem}")

@@ -1,4 +1,4 @@
-"""The parts of a compilation beside the passes, and of its report, with their times."""
+"""The parts of a compilation other than the passes, and of its report, with their times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUESTED = "requested"
 
 @dataclass(frozen=True)
 class CompilationPart:
-    """A part of a compilation other than a pass, and the form or the feeds that it is of."""
+    """A part of a compilation other than a pass, and the form or the feeds that it applies to."""
 
     name: str
     seconds: float
@@ -26,5 +26,5 @@ class CompilationPart:
 
 
 def requested_for(parts: Sequence[CompilationPart], sizes: str) -> list[CompilationPart]:
-    """The requests for these sizes of the feeds."""
+    """List the requests for these sizes of the feeds."""
     return [part for part in parts if part.name == REQUESTED and part.of == sizes]

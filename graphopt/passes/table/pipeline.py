@@ -20,10 +20,10 @@ _NESTED = re.compile(r"\s*builtin\.module\((.*)\)\s*", re.DOTALL)
 
 
 def passes_of(text: str) -> tuple[ModulePass, ...]:
-    """The passes of a pipeline text, in order.
+    """Parse a pipeline text into its passes, in order.
 
-    ValueError for a text of another form, an unknown pass (with the nearest name), or an option
-    that a pass does not have.
+    Raise ValueError for a text of another form, an unknown pass (with the nearest name), or an
+    option that a pass does not have.
     """
     nested = _NESTED.fullmatch(text)
     if nested is not None:
@@ -40,7 +40,7 @@ def passes_of(text: str) -> tuple[ModulePass, ...]:
 
 
 def check_names(names: Iterable[str], known: Iterable[str]) -> None:
-    """ValueError for the first name that is not known, with the nearest that is."""
+    """Raise ValueError for the first unknown name, with the nearest known one."""
     known = list(known)
     for name in names:
         if name not in known:

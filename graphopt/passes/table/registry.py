@@ -40,14 +40,15 @@ _registered: dict[str, type[ModulePass]] = {}
 
 
 def own_passes() -> dict[str, Loader]:
-    """The passes of the table, as thunks by name."""
+    """Map the names of the table's passes to their loaders."""
     return {row.pass_name: row.load for row in ROWS}
 
 
 def all_passes() -> dict[str, Loader]:
-    """The passes of graphopt, those of xDSL that make sense on its programs, and added ones.
+    """Map the names of graphopt's, xDSL's and added passes to their loaders.
 
-    A name that graphopt or xDSL has cannot be taken over; PassError names who tries to.
+    Only xDSL's passes that make sense on graphopt's programs are included. Raise PassError, naming
+    the entry point, for one that takes the name of a built-in pass.
     """
     found = own_passes()
     found |= {name: _loader(f"xdsl.transforms.{m}", c) for name, (m, c) in _XDSL.items()}
@@ -63,7 +64,7 @@ def all_passes() -> dict[str, Loader]:
 
 
 def plugin_points() -> tuple[EntryPoint, ...]:
-    """The entry points of other packages; those of all packages are read once."""
+    """List the entry points of other packages; they are read again only when packages change."""
     return _read_points(tuple((folder, _changed_at(folder)) for folder in sys.path))
 
 
@@ -73,7 +74,7 @@ def _read_points(path: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
 
 
 def _changed_at(folder: str) -> int:
-    """When a package was last put into a folder of `sys.path`, or taken away; 0 without one."""
+    """Return the time at which a folder of `sys.path` last changed; 0 if it cannot be read."""
     try:
         return os.stat(folder or ".").st_mtime_ns
     except OSError:
@@ -81,9 +82,9 @@ def _changed_at(folder: str) -> int:
 
 
 def register_pass(added: P) -> P:
-    """A class decorator: the pass is found by its `name`, as by `graphopt-opt -p`.
+    """Register a pass class by its `name`, for `graphopt-opt -p` and others (a class decorator).
 
-    Raises PassError when the name is missing or taken by a built-in pass or another class.
+    Raise PassError when the name is missing or taken by a built-in pass or another class.
     """
     name = getattr(added, "name", None)
     if not isinstance(name, str):

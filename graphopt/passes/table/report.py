@@ -51,7 +51,7 @@ class Ran:
 
     @property
     def is_required(self) -> bool:
-        """True for a pass that inserts what several devices require."""
+        """True for a pass that inserts ops which several devices require."""
         return self.pass_name in REQUIRED
 
 
@@ -65,7 +65,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Measured:
-    """The milliseconds of a step, and those that each flag saves: without it a step takes longer.
+    """The milliseconds of a step, and the milliseconds of it that each flag saves.
 
     A negative number is a flag that costs time.
     """
@@ -76,7 +76,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class ByOp:
-    """An op for which a program runs op by op: its name, what of it the elements of a value decide.
+    """An op for which a program runs op by op, and the property that a value's elements decide.
 
     `variable` and `location` are that value's name and the user's line, empty where there is none.
     """
@@ -141,19 +141,19 @@ class Report:
         return -sum(ran.removed for ran in self.ran if ran.is_required)
 
     def applied(self, pass_name: str) -> list[Applied]:
-        """The rewrites of one pass that happened."""
+        """List the rewrites that one pass applied."""
         return [o for o in self.outcomes if isinstance(o, Applied) and o.rule == pass_name]
 
     def declined(self, pass_name: str) -> list[Declined]:
-        """The matches that one pass declined."""
+        """List the matches that one pass declined."""
         return [o for o in self.outcomes if isinstance(o, Declined) and o.rule == pass_name]
 
     def near_misses(self, pass_name: str) -> list[NearMiss]:
-        """The near misses of one pass; only if the run collects them."""
+        """List the near misses of one pass; empty unless the run collects them."""
         return [miss for miss in self.near if miss.rule == pass_name]
 
     def times(self, ran: Ran) -> int:
-        """The number of times a pass changed something."""
+        """Count the changes that a pass made."""
         return len(self.applied(ran.pass_name)) or ran.changed
 
 
@@ -167,9 +167,9 @@ _HAD = ("left-to-larger", TAKEN)
 
 @dataclass(frozen=True)
 class PassRow:
-    """A pass that ran: its candidates, those that it took, and what that gained.
+    """A pass that ran: its candidates, how many of them fired, and the gain.
 
-    `saved` is the cost that went away, negative where it grew. A candidate is a place that has the
+    `saved` is the removed cost, negative where the cost grew. A candidate is a place that has the
     ops which define a pattern, and that no other pass took.
     """
 
@@ -190,7 +190,7 @@ class PassRow:
 
     @property
     def name(self) -> str:
-        """The flag, with the pass where its name is another one; the pass where no flag asks."""
+        """The flag, with the pass if its name differs; only the pass if no flag requests it."""
         if self.flag not in BUILD_FLAGS:
             return self.pass_name
         dashed = self.flag.replace("_", "-")
@@ -199,9 +199,9 @@ class PassRow:
 
 @dataclass(frozen=True)
 class RefusalRow:
-    """The refusals of a pass for one kind of reason; `near` where one part was missing.
+    """The refusals of a pass for one kind of reason; `near` marks near misses.
 
-    `text` is the first one's sentence; `lines` are the user's lines, each once.
+    `text` is the sentence of the first refusal; `lines` are the user's lines, each once.
     """
 
     flag: str
@@ -221,8 +221,9 @@ class RefusalRow:
 class BlockRow:
     """Layers or blocks of the same ops, and of the same fusions in each.
 
-    `numbers` are their places among those of their kind, `fused` the fusions of one of them, each
-    with its number, and `fused_ops` the ops in them. `refused` has the sentences about one block.
+    `numbers` are their indices among the blocks of their kind. `fused` has the fusions of one of
+    them, each with its count, and `fused_ops` is the number of ops in them. `refused` has the
+    sentences about one block.
     """
 
     kind: str
@@ -237,7 +238,7 @@ class BlockRow:
 
 
 def pass_rows(report: Report) -> list[PassRow]:
-    """A row for each pass that ran, in order."""
+    """Build a row for each pass that ran, in order."""
     rows: list[PassRow] = []
     sweeps: set[int] = set()
     count = report.ops_before
@@ -273,7 +274,7 @@ def _is_asked(report: Report, ran: Ran) -> bool:
 
 
 def refusal_rows(report: Report) -> list[RefusalRow]:
-    """A row for each pass and kind of reason: those of flags come first."""
+    """Build a row for each pass and kind of reason; passes that a flag selects come first."""
     found: list[RefusalRow] = []
     for ran in {ran.pass_name: ran for ran in report.ran}.values():
         asked = _is_asked(report, ran)
@@ -295,7 +296,7 @@ def refusal_rows(report: Report) -> list[RefusalRow]:
 
 
 def _is_had(item: Declined | NearMiss) -> bool:
-    """True where the ops are fused all the same, by another pass."""
+    """True where another pass fused the ops."""
     return item.reason.name in _HAD or (isinstance(item, NearMiss) and item.had)
 
 
@@ -304,7 +305,7 @@ _OWN = re.compile(r"%\S+|'[^']*'|\d+")
 
 
 def _kind_of(item: Declined | NearMiss) -> tuple[str, str]:
-    """The kind of a reason: its name, and the edit that would help, without names and numbers.
+    """Return the kind of a reason: its name, and its text without names of values and numbers.
 
     Where no edit is known, refusals of one name are one kind.
     """
@@ -317,9 +318,9 @@ def _lines(items: Iterable[Declined | NearMiss]) -> tuple[str, ...]:
 
 
 def block_rows(report: Report) -> list[BlockRow]:
-    """A row for the layers and blocks of the same ops with the same fusions, in order.
+    """Build a row for the layers and blocks of the same ops with the same fusions, in order.
 
-    Refusals are those of passes that a flag or the user requests.
+    Only the refusals of passes that a flag or the user requests are shown.
     """
     rules = {ran.pass_name for ran in report.ran if ran.flag not in AUTOMATIC}
     groups: dict[object, list[CodeBlock]] = {}
@@ -331,7 +332,7 @@ def block_rows(report: Report) -> list[BlockRow]:
 
 
 def _refusals(block: CodeBlock, rules: Collection[str]) -> tuple[str, ...]:
-    """The sentences of refusals, without those of fusions whose ops a larger one took."""
+    """List the texts of refusals, except for fusions whose ops a larger fusion took."""
     texts = [
         f"not {each.rule}: {each.reason.text}"
         for each in block.refused
@@ -365,8 +366,8 @@ _BEFORE, _AFTER = (PARSE,), (TRACE, LOWER, XLA, LOAD)
 class TimeRow:
     """A part of a compilation: its kind, the passes or the sizes that it is about, its seconds.
 
-    Kinds are parse, passes, trace, lower, XLA, load for an executable that was on disk, and explain
-    for what a report takes beside the compilation.
+    Kinds are parse, passes, trace, lower, XLA, load for an executable from disk, and explain for
+    the time of a report, which is not part of the compilation.
     """
 
     kind: str
@@ -375,7 +376,7 @@ class TimeRow:
 
 
 def time_rows(report: Report) -> list[TimeRow]:
-    """The parts in their order, each pass one of them; what the report takes is the last."""
+    """List the parts in order, each pass as one of them; the time of the report is the last."""
     noted = [TimeRow(part.name, part.of, part.seconds) for part in report.parts]
     return [
         *(row for row in noted if row.kind in _BEFORE),
@@ -386,7 +387,7 @@ def time_rows(report: Report) -> list[TimeRow]:
 
 
 def by_kind(rows: Sequence[TimeRow]) -> dict[str, float]:
-    """The seconds of each kind of part, in order."""
+    """Sum the seconds of each kind of part, in order."""
     found: dict[str, float] = {}
     for row in rows:
         found[row.kind] = found.get(row.kind, 0.0) + row.seconds
@@ -394,7 +395,7 @@ def by_kind(rows: Sequence[TimeRow]) -> dict[str, float]:
 
 
 def time_line(report: Report) -> str:
-    """The sum and the kinds of parts in one line; empty where nothing was timed."""
+    """Format the sum and the kinds of parts in one line; "" if nothing was timed."""
     kinds = by_kind(time_rows(report))
     kinds.pop(EXPLAIN, None)
     if not kinds:
@@ -405,7 +406,7 @@ def time_line(report: Report) -> str:
 
 
 def report_line(report: Report) -> str:
-    """The time of what only the report needs; empty where nothing was collected for one."""
+    """Format the time that only the report needs; "" if nothing was collected for one."""
     took: dict[str, float] = {}
     for row in time_rows(report):
         if row.kind == EXPLAIN:  # the page runs the passes again, for each stage
@@ -415,9 +416,9 @@ def report_line(report: Report) -> str:
 
 
 def timed_as(report: Report, compiled: Report) -> Report:
-    """A report with the times of another run of the same passes, which made what is run.
+    """Copy a report with the times of the run of the same passes that made the executed program.
 
-    A run that collects near misses and costs takes longer than the one before it.
+    A run that collects near misses and costs takes longer than that run.
     """
     parts = [*compiled.parts, *(part for part in report.parts if part.name == EXPLAIN)]
     names = [(ran.flag, ran.pass_name) for ran in report.ran]

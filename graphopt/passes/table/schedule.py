@@ -21,9 +21,9 @@ ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph
 
 
 def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
-    """The rows that apply, each with its pass, in order.
+    """Select the rows that apply, each with its pass, in order.
 
-    ValueError when `context.without` names no pass of the table.
+    Raise ValueError when `context.without` names no pass of the table.
     """
     check_names(context.without, (row.pass_name for row in ROWS))
     return [
@@ -34,9 +34,9 @@ def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
 
 
 def steps(context: PassContext) -> list[PassStep]:
-    """The steps for a program with this context, in order.
+    """Build the steps for a program with this context, in order.
 
-    ValueError when `context.without` names no pass of the table.
+    Raise ValueError when `context.without` names no pass of the table.
     """
     chosen = select(context)
     found: list[PassStep] = []
@@ -59,5 +59,5 @@ def steps(context: PassContext) -> list[PassStep]:
 
 
 def _clean_up(dump: str = "") -> PassStep:
-    """Remove ops without readers."""
+    """Build the step that removes ops without readers."""
     return PassStep((DeadCodeElimination(),), dump=dump)

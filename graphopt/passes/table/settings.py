@@ -1,8 +1,8 @@
-"""Typed settings: the descriptors that strategy classes are tables of.
+"""Typed settings: the descriptors of which strategy classes are tables.
 
-Each converts and checks as Paddle's binding does and can be frozen by
+Each setting converts and checks as Paddle's binding does, and can be frozen by
 `_finalize_strategy_and_create_passes`. A flag of BuildStrategy is a setting that passes obey, or
-that says why none does.
+that gives the reason why none does.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ FROZEN_TEXT = "BuildStrategy has been finalized, cannot be configured again."
 
 
 def as_flag(value: Any) -> bool:
-    """True or False by the truth of a number (NumPy's too); None counts as False."""
+    """Convert to a bool by the truth of a number (NumPy's too); None counts as False."""
     if hasattr(value, "__bool__"):
         return bool(value)
     raise TypeError("expected a bool")
 
 
 def as_tristate(value: Any) -> bool | None:
-    """None, True or False and nothing else."""
+    """Check for None, True or False."""
     if value is None or value is True or value is False:
         return value
     raise ValueError("must be set to None, False or True")
 
 
 def as_size(value: Any) -> int:
-    """A non-negative integer."""
+    """Convert to a non-negative integer."""
     if not isinstance(value, SupportsIndex) or index(value) < 0:
         raise TypeError("expected a non-negative integer")
     return index(value)
 
 
 def as_count(value: Any) -> int:
-    """A positive integer."""
+    """Convert to a positive integer."""
     if as_size(value) < 1:
         raise ValueError("must be 1 or more")
     return index(value)
 
 
 def as_text(value: Any) -> str:
-    """A string."""
+    """Check for a string."""
     if not isinstance(value, str):
         raise TypeError("expected a str")
     return value
 
 
 def as_choice(*names: str) -> Callable[[Any], str]:
-    """One of these strings."""
+    """Build a check for one of these strings."""
 
     def convert(value: Any) -> str:
         if value not in names:
@@ -70,7 +70,7 @@ def as_choice(*names: str) -> Callable[[Any], str]:
 
 
 def as_names(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A list or set of strings."""
+    """Build a conversion to a list or set of strings."""
 
     def convert(value: Any) -> Any:
         if isinstance(value, str) or not all(isinstance(item, str) for item in value):
@@ -81,7 +81,7 @@ def as_names(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def as_member(enum: type[Enum]) -> Callable[[Any], Any]:
-    """A member of this very enumeration."""
+    """Build a check for a member of this enumeration."""
 
     def convert(value: Any) -> Any:
         if not isinstance(value, enum):
@@ -97,7 +97,7 @@ def _are_names(value: Any) -> TypeGuard[list[str] | set[str]]:
 
 @dataclass(eq=False)
 class Setting:
-    """One attribute of a strategy: its default, its check, and what it does, for the reference."""
+    """One attribute of a strategy: its default, its check, and its effect, for the reference."""
 
     default: Any
     convert: Callable[[Any], Any] = as_flag
@@ -145,9 +145,9 @@ class Conflict:
 class BuildFlag(Setting):
     """A flag of BuildStrategy.
 
-    Passes obey it, or one of `no_effect`, `obeyed` and `unsupported` says that none does, and why.
-    `pattern`, `effect` and `observe` are the words of the reference: what the flag looks for, what
-    that means on the backends of XLA, and where one can see it.
+    Passes obey it, or one of `no_effect`, `obeyed` and `unsupported` gives the reason that none
+    does. `pattern`, `effect` and `observe` are texts of the reference: the ops that the flag looks
+    for, its effect on the backends of XLA, and the place to see it.
     """
 
     paddle: str = "1.8, 2.6, 3.3"
@@ -165,7 +165,7 @@ class BuildFlag(Setting):
     """The reason why no pass runs though it is on, where that is not the number of devices."""
 
     def refusal(self, context: PassContext) -> str:
-        """The reason why the flag is set and not obeyed; empty when it is."""
+        """Return the reason why the flag is set and not obeyed; "" when it is."""
         if not context.flags.get(self.name):
             return ""
         if self.unsupported:
@@ -199,28 +199,28 @@ class Settings(WithFacts):
 
     @classmethod
     def declared_settings(cls) -> dict[str, Setting]:
-        """The settings by name, in the order of their declaration."""
+        """Map the names of the settings to them, in the order of their declaration."""
         items = [item for kind in reversed(cls.__mro__) for item in vars(kind).items()]
         return {name: item for name, item in items if isinstance(item, Setting)}
 
     @classmethod
     def all_settings(cls) -> tuple[str, ...]:
-        """The names of the settings in the order of their declaration."""
+        """List the names of the settings in the order of their declaration."""
         return tuple(cls.declared_settings())
 
     def key(self) -> tuple[Any, ...]:
-        """A hashable copy of all values."""
+        """Build a hashable copy of all values."""
         return tuple(
             tuple(sorted(value)) if _are_names(value) else value
             for value in (getattr(self, name) for name in self.all_settings())
         )
 
     def _facts(self) -> Mapping[str, str]:
-        """The settings that were set."""
+        """Map the settings that were set to their values, as text."""
         return {name: repr(value) for name, value in sorted(self.values.items())}
 
     def _page(self) -> Page:
-        """All settings; those that were set are marked."""
+        """Build a page of all settings; settings that were set are marked."""
         rows = [
             [Cell(name, "good" if name in self.values else ""), _words(getattr(self, name)), effect]
             for name, item in self.declared_settings().items()

@@ -1,10 +1,10 @@
 """Images with the channels last (NHWC) around convolutions that have them first (NCHW).
 
 XLA's convolutions on CPUs need the channels last, and transpose every image and every filter there
-and back. Here a convolution becomes one of transposed images, between two transposes; the ops
-around it, which do not care, follow, and transposes that meet cancel, so that they are left only
-where something reads the order of the axes: feeds, fetches, reshapes, gradients of images. Filters
-that no step writes are transposed, too, once, by prepare-weights.
+and back. Here a convolution becomes one of transposed images, between two transposes. The ops
+around it that do not depend on the layout follow, and transposes that meet cancel. So transposes
+are left only where the order of the axes is read: feeds, fetches, reshapes, gradients of images.
+Filters that no step writes are transposed, too, once, by prepare-weights.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Layouts:
             self.made.clear()  # a validator has taken the new ops back
 
     def _move(self, value: SSAValue, perm: Sequence[int], op: PdOp) -> SSAValue:
-        """The value with its axes in another order, for `op` and later ones of its block."""
+        """Permute the axes of a value, for `op` and later ops of its block."""
         assert op.parent is not None
         key = (op.parent, value, perm)
         if key not in self.made:

@@ -1,16 +1,19 @@
 """The algorithm of each convolution on CPUs, where XLA's own is not the fastest.
 
 The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
-one input channel per filter as multiplications and additions of the whole image (10 to 60 times
-as fast), a few channels of large images likewise (0.1 to 0.9 of the time), groups of channels one
-after the other (0.1 to 0.9 of the time, and a hundredth where they are trained) and those of few
-channels a few at a time (0.3 to 0.8 of that), filters of one
-position as a matrix product, small images as one matrix product with all that the filter meets,
-larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is differentiated. XLA's
-gradients of filters are slow where they sum over many places: with strides they become one product
-with all that the filter meets, without a product for each row of the filter. Volumes become images
-of which the channels are those of all planes that a filter meets (0.1 to 0.6 of the time, and a
-hundredth to a quarter where they are trained).
+
+- filters of one input channel: multiplications and additions of the whole image (10 to 60 times as
+  fast)
+- a few channels of large images: the same (0.1 to 0.9 of the time)
+- groups of channels: one after the other (0.1 to 0.9 of the time, and a hundredth in training),
+  groups of few channels a few at a time (0.3 to 0.8 of that)
+- filters of one position: a matrix product
+- small images: one matrix product with all elements under the filter
+- larger images, filters of 3 x 3, nothing differentiated: the algorithm of Winograd
+- gradients of filters that sum over many positions, where XLA is slow: with strides, one product
+  with all elements under the filter; without strides, a product for each row of the filter
+- volumes: images whose channels are the channels of all planes under a filter (0.1 to 0.6 of the
+  time, and a hundredth to a quarter in training)
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ def _choose(op: Conv2dBase, log: RewriteLog, *, trained: bool) -> None:
 
 
 def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
-    """The name of the algorithm of a convolution, or the reason to leave it to XLA."""
+    """Choose the algorithm of a convolution, or return the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if dtype not in ("float32", "float64"):
         return Reason("half-precision", f"it is in {dtype!s}, which was not measured")
@@ -101,7 +104,7 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
 
 
 def _for_volumes(kernel: Sequence[int], groups: int) -> str | Reason:
-    """The same for filters of a depth, a height and a width."""
+    """Choose the algorithm for filters of a depth, a height and a width."""
     if groups > 1 or kernel[0] == 1 or product(kernel[1:]) == 1:
         text = f"groups = {groups} and filters of {kernel} were not measured"
         return Reason("other-volumes", text)
@@ -109,7 +112,7 @@ def _for_volumes(kernel: Sequence[int], groups: int) -> str | Reason:
 
 
 def _for_size(op: PdOp, own: int, outs: int, positions: int, *, trained: bool) -> str | Reason:
-    """The same for a filter of several positions, in one group."""
+    """Choose the algorithm for a filter of several positions, in one group."""
     channels = min(own, outs)
     places = spatial_sizes(shape_of(op.results[0].type), op.attr("data_format"))
     is_wide = UNKNOWN in places or product(places) >= WIDE
@@ -139,7 +142,7 @@ def _many(op: PdOp, places: Sequence[int]) -> bool:
 
 
 def _takes_winograd(op: PdOp, places: Sequence[int]) -> bool:
-    """True for a filter of 3 x 3 that meets neighbours, at enough places."""
+    """True for filters of 3 x 3 without strides and dilations, at enough positions."""
     _, _, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
     tiles = product([-(-place // SIDE) for place in places])
     batch = shape_of(op.operands[0].type)[0]

@@ -1,10 +1,10 @@
 """build_cinn_pass on GPUs and TPUs: reductions along rows in a group become one kernel each.
 
-XLA makes a loop of each reduction and one of what follows it, and each reads the rows again. In a
-`pd.row_kernel` a block of rows is read once, with the ops before and after the reductions that
-compute the same rows. What has no row form, such as a product, stays beside it in the group. Where
-kernels are measured, those that are not quicker than XLA's loops are left out, and so are groups of
-a training that takes longer with them.
+XLA makes one loop of each reduction and another of the ops after it, and each reads the rows again.
+In a `pd.row_kernel` a block of rows is read once, with the ops before and after the reductions that
+compute the same rows. An op without a row form, such as a product, stays in the group next to it.
+Where kernels are measured, kernels that are not quicker than XLA's loops are left out, and so are
+groups with which training takes longer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KernelLimits:
     padding: int
 
     def pad_length(self, length: int) -> int:
-        """The elements of a row as they are in a block."""
+        """Compute the padded length of a row in a block."""
         if not self.padding:
             return 1 << (length - 1).bit_length()
         return -(-length // self.padding) * self.padding
@@ -77,7 +77,7 @@ LIMITS: Mapping[str, KernelLimits] = {
 
 
 def rows_of_block(limits: KernelLimits, length: int, alive: int) -> int | Reason:
-    """The rows of a block with `alive` rows of this length at a time."""
+    """Compute the rows of a block, with `alive` rows of this length at a time, or a reason."""
     size = limits.pad_length(length) * ELEMENT * alive
     if size * limits.step > limits.most:
         text = f"{alive} rows of {length} elements at a time, {limits.step} of each, are more than "
@@ -89,7 +89,7 @@ def rows_of_block(limits: KernelLimits, length: int, alive: int) -> int | Reason
 def most_alive(
     ops: Sequence[PdOp], forms: Mapping[SSAValue, MatrixForm], made: Sequence[SSAValue]
 ) -> int:
-    """The largest number of whole rows that a kernel has at a time; what it reads, all the time."""
+    """Count the whole rows that a kernel holds at most at a time; its inputs are always held."""
     whole = [value for value, form in forms.items() if form == WHOLE]
     inside = [result for op in ops for result in op.results if result in whole]
     last = {value: place for place, op in enumerate(ops) for value in op.operands}
@@ -147,7 +147,7 @@ def _rate(
 
 
 def _choose(group: FusionGroup, limits: KernelLimits, rates: Rates | None, log: RewriteLog) -> None:
-    """Put kernels in the place of the rows of one group, of those that are rated which pay."""
+    """Replace the rows of a group by kernels; where these are rated, only by kernels that pay."""
     rate = None if rates is None else partial(rates, group)
     block = group.body.block
     combining = [op for op in block.ops if isinstance(op, PdOp) and _combines(op)]
@@ -168,9 +168,9 @@ def _choose(group: FusionGroup, limits: KernelLimits, rates: Rates | None, log: 
 
 
 def _leave_if_slower(group: FusionGroup, rated: KernelTime, log: RewriteLog) -> None:
-    """Take the ops out of a group whose derivative computes them again in more time than it saves.
+    """Dissolve a group whose derivative takes longer to compute values again than it saves.
 
-    Kernels among them stay.
+    Kernels among its ops stay.
     """
     if rated.ratio is None or rated.ratio <= 1 / GAIN or not log.allow(group):
         return
@@ -180,12 +180,12 @@ def _leave_if_slower(group: FusionGroup, rated: KernelTime, log: RewriteLog) -> 
 
 
 def _combines(op: PdOp) -> bool:
-    """True for an op that combines many elements to few, or normalises by what it combines."""
+    """True for an op that combines many elements to few, or normalizes by such a combination."""
     return isinstance(op, (*COMBINING, BatchNormBase, GroupNorm)) or op.has_trait(Reduction)
 
 
 def _frame_or_refusal(op: PdOp) -> MatrixFrame | Reason:
-    """The rows that an op combines the elements of, or the reason why it is in no kernel."""
+    """Return the rows whose elements an op combines, or the reason why it is in no kernel."""
     if not isinstance(op, COMBINING):
         return NO_ROW_FORM
     if not has_row_dtypes(op):
@@ -201,7 +201,7 @@ def _frame_or_refusal(op: PdOp) -> MatrixFrame | Reason:
 
 
 def _may_join(op: Operation, frame: MatrixFrame) -> bool:
-    """True for an op that may be in a kernel, and whose result is not kept but for its rows' sums.
+    """True for an op that may be in a kernel and whose result is not kept as whole rows.
 
     A kept number for each row is computed again, with the row.
     """
@@ -210,7 +210,7 @@ def _may_join(op: Operation, frame: MatrixFrame) -> bool:
 
 
 def _parts(block: Block, frame: MatrixFrame) -> Sequence[OpGroup]:
-    """The ops of a block that compute rows of a frame, by what is connected."""
+    """Find the connected parts of a block's ops that compute rows of a frame."""
     kinds = {op: _MEMBER for op in block.ops if isinstance(op, PdOp) and _may_join(op, frame)}
     paths = dict.fromkeys(block.ops, frozenset[Operation]())
     return Growth(block, kinds, paths, {}, MOST_OPS).groups()
@@ -254,7 +254,7 @@ def _replace(
 def _kernel_of(
     ops: Sequence[PdOp], made: Sequence[SSAValue], language: str, rows: int
 ) -> RowKernel:
-    """A kernel that computes what copies of these ops make, in no block yet."""
+    """Build a kernel that computes `made` by copies of these ops; it is in no block yet."""
     body, copies = copied_body(ops, made)
     for copy in copies:
         copy.attributes.pop(KEPT, None)
@@ -274,7 +274,7 @@ def _fitting(
     frame: MatrixFrame,
     limits: KernelLimits,
 ) -> int | Reason:
-    """The rows of a block of the kernel of these ops."""
+    """Compute the rows of a block in a kernel of these ops, or the reason against it."""
     if forms is None:
         return MIXED_FORMS
     if len(ops) == 1 and not isinstance(ops[0], NORMALISERS):

@@ -1,9 +1,10 @@
 """The library that computes products and convolutions on CPUs, where oneDNN is quicker than XLA.
 
-The rules come from measurements on x86 with the oneDNN of jaxlib 0.10. Products are as quick by
-XLA, unless their left operand is transposed (0.5 to 0.7 of the time by oneDNN, of 256 terms or
-more): that is the gradient of the right operand. In bfloat16 all take half, where the processor has
-instructions for it. Convolutions take 0.75 to 0.9, and their gradients of images with them.
+The rules come from measurements on x86 with the oneDNN of jaxlib 0.10. XLA computes products as
+quickly, unless their left operand is transposed, as in the gradient of the right operand: then
+oneDNN takes 0.5 to 0.7 of the time, for sums of 256 terms or more. In bfloat16 all products take
+half, where the processor has instructions for it. Convolutions take 0.75 to 0.9 of the time, and so
+do their gradients of images.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ FEW_TERMS = Reason("few-terms", "its sums are too short, or its matrices too thi
 class ChooseKernel(RewritePass):
     """Let oneDNN compute products and convolutions that it computes quicker than XLA on CPUs.
 
-    `forms` are those that were tried on this machine; `why` is the reason where others were not.
-    `rows` stands for sizes that are not known. `packs` says that filters are laid out for the
-    kernels ahead of the steps.
+    `forms` are the forms of kernels that were tried on this machine; `why` is the reason why others
+    were not. `rows` stands for sizes that are not known. `packs` is true if filters are laid out
+    for the kernels ahead of the steps.
     """
 
     name = "choose-kernel"
@@ -92,7 +93,7 @@ class ChooseKernel(RewritePass):
 
 
 def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
-    """The form of a product, or the reason to leave it to XLA."""
+    """Choose the form of a product, or return the reason to leave it to XLA."""
     dtype = str(dtype_of(op.operands[0].type))
     if dtype not in ("float32", "bfloat16"):
         return DTYPE
@@ -118,7 +119,7 @@ def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
 def _product_sizes(
     x: tuple[int, ...], y: tuple[int, ...], unknown: int, *, left: bool, right: bool, one: bool
 ) -> tuple[int, int, int]:
-    """The terms, rows and columns of the product whose left operand is transposed."""
+    """Return the terms, rows and columns of the product whose left operand is transposed."""
     # of x^T y forward, and else of the gradient of y
     sums = x[-2:-1] if left or not one else x[:-1]
     columns = y[-2] if right else y[-1]
@@ -127,7 +128,7 @@ def _product_sizes(
 
 
 def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
-    """The form of the products with the weights of a layer that is one op, if all are large."""
+    """Choose the form of a fused layer's products with its weights, if all are large enough."""
     assert isinstance(op, (FusedAttention, FusedFeedforward))
     if str(dtype_of(op.x.type)) != "float32":
         return LAYER_DTYPE
@@ -148,7 +149,7 @@ def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
 
 
 def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
-    """The form of a convolution of images, or the reason to leave it to XLA."""
+    """Choose the form of a convolution of images, or return the reason to leave it to XLA."""
     dtype = str(dtype_of(op.operands[0].type))
     if dtype != "float32":
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
@@ -168,7 +169,7 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
 
 
 def _of_pixels(op: PdOp, unknown: int) -> str | Reason:
-    """The form of a filter of one position that is trained: its gradient is that of a matrix."""
+    """Choose the form of a trained filter of one position, whose gradient is a matrix product."""
     outs, own, *_ = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
     batch, *others = shape_of(op.results[0].type)
     places = spatial_sizes((batch, *others), op.attr("data_format"))
@@ -177,7 +178,7 @@ def _of_pixels(op: PdOp, unknown: int) -> str | Reason:
 
 
 def _of_sum(op: PdOp, trained: bool, unknown: int) -> str | Reason:
-    """The form of a convolution with what is added to it, or the reason to leave it to XLA."""
+    """Choose the form of a convolution with an epilogue, or return the reason against it."""
     dtype = str(dtype_of(op.operands[0].type))
     if dtype != "float32":
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
@@ -193,7 +194,7 @@ def _of_sum(op: PdOp, trained: bool, unknown: int) -> str | Reason:
 
 
 def _without_own(op: PdOp) -> dict[str, str]:
-    """The algorithm of an op that a kernel computes: that of the filter's gradient alone."""
+    """Clear the algorithm of a fused convolution, unless it is for the filter's gradient."""
     own = isinstance(op, FusedConv2dAddAct) and op.attr("algorithm") not in ("", *OF_FILTER)
     return {"algorithm": ""} if own else {}
 

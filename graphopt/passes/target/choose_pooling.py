@@ -45,7 +45,7 @@ def _choose(op: PoolBase, log: RewriteLog) -> None:
 
 
 def _algorithm(op: PoolBase) -> str | Reason:
-    """The algorithm of a pool, or the reason to leave it to XLA."""
+    """Choose the algorithm of a pool, or return the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if not dtype.is_floating:
         return Reason("whole-numbers", f"it is in {dtype!s}, which has no derivative")
@@ -61,7 +61,7 @@ def _algorithm(op: PoolBase) -> str | Reason:
 
 
 def _are_tiles(op: PoolBase, windows: Sequence[int]) -> bool:
-    """True for windows that lie side by side and leave nothing out."""
+    """True for windows that are side by side and leave nothing out."""
     sizes = spatial_sizes(shape_of(op.operands[0].type), op.attr("data_format"))
     if any(size == UNKNOWN or size % side for size, side in zip(sizes, windows, strict=True)):
         return False
@@ -72,7 +72,7 @@ def _are_tiles(op: PoolBase, windows: Sequence[int]) -> bool:
 
 
 def _windows(op: PoolBase) -> Sequence[int] | None:
-    """The size of the windows; None where they are not all alike."""
+    """Return the size of the windows; None where they are not all alike."""
     kernel: Sequence[int] = op.attr("kernel_size")
     if not (op.attr("global_pooling") or op.attr("adaptive")):
         return kernel

@@ -2,8 +2,8 @@
 
 XLA computes with half precision on CPUs as casts to float32 and back, which look cheap to it. So it
 computes an activation again in each kernel that reads it, with the casts, norms and sums before it,
-compiles all of that as often, and skips the rounding between two casts. A fence at the half side of
-a cast keeps the value, and the gradient that comes back through it.
+compiles all of these as often, and skips the rounding between two casts. A fence at the half side
+of a cast keeps the value, and the gradient that comes back through it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HALF, WIDE = ("float16", "bfloat16"), ("float32", "float64")
 
 @dataclass(frozen=True)
 class FenceCasts(RewritePass):
-    """A `pd.fence` after each cast of an activation to half precision, and before each one back."""
+    """Insert a `pd.fence` after casts of activations to half precision and before casts back."""
 
     name = "fence-casts"
     numerics = Numerics.BIT_EXACT
@@ -63,7 +63,7 @@ def _is_fenced(value: SSAValue) -> bool:
 
 
 def _is_argument(value: SSAValue) -> bool:
-    """True for a parameter or a feed, of which a kernel reads what it casts."""
+    """True for a parameter or a feed, which each kernel reads and casts itself."""
     owner = value.owner
     if isinstance(owner, Unbind):
         owner = owner.operands[0].owner

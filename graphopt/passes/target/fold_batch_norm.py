@@ -1,4 +1,4 @@
-"""Batch normalisation in inference becomes part of the layer before it.
+"""Batch normalization in inference becomes part of the layer before it.
 
 With fixed statistics it multiplies each channel by a number and adds another, which the weights of
 a convolution or a linear layer can do. The new weights are computed from the parameters inside the
@@ -146,12 +146,12 @@ def _channels(norm: PdOp) -> int:
 
 
 def _made_axis(layer: PdOp, rank: int) -> int:
-    """The axis of the result along which the layer's weight makes channels."""
+    """Return the axis of the result along which the layer's weight makes channels."""
     return rank - 1 if isinstance(layer, Matmul) else channel_axis(rank, layer.attr("data_format"))
 
 
 def _scale_weight(new: _Before, layer: PdOp, weight: SSAValue, factor: SSAValue) -> SSAValue:
-    """The weight times the factor of the channel that each part of it makes."""
+    """Multiply each part of the weight by the factor of the channel that it makes."""
     shape = shape_of(weight.type)
     if isinstance(layer, ConvTransposeBase):  # filters [in, out / groups, ...]
         groups, (into, out, *kernel) = layer.attr("groups"), shape
@@ -173,11 +173,11 @@ class _Before(Before):
     """Arithmetic on weights."""
 
     def negative(self, value: SSAValue) -> SSAValue:
-        """The value with the other sign."""
+        """Negate a value."""
         return self(Scale.make(value, scale=-1.0))
 
     def along(self, vector: SSAValue, rank: int, axis: int) -> SSAValue:
-        """A vector along one axis of a tensor of this rank."""
+        """Reshape a vector to one axis of a tensor of this rank."""
         if axis == rank - 1:
             return vector
         length = shape_of(vector.type)[0]
@@ -225,7 +225,7 @@ class LinearBiasNorm(_Folded):
 
 @dataclass(frozen=True)
 class FoldBatchNorm(FusionPass):
-    """Batch norms with fixed statistics into the convolutions and linear layers before them."""
+    """Fold batch norms with fixed statistics into convolutions and linear layers before them."""
 
     name = "fold-batch-norm"
     RULES = (ConvolutionBiasNorm(), ConvolutionNorm(), LinearBiasNorm(), LinearNorm())

@@ -25,7 +25,7 @@ _KEPT = (
 
 
 class _Epilogue(Fusion):
-    """A convolution and its bias. Those below add a residual, a relu or both."""
+    """A convolution and its bias; subclasses add a residual, a relu or both."""
 
     convolution: Node
     bias: Value
@@ -90,7 +90,7 @@ class ReluOfResidual(_Epilogue):
 
 
 class FusedReluOfResidual(_Epilogue):
-    """The same, when fuse-elewise-add-act has made one op of the last two."""
+    """The pattern of ReluOfResidual after fuse-elewise-add-act has fused its last two ops."""
 
     x, w, bias, residual = Value(), Value(), Value(), Value()
     convolution = Node(Conv2d, x, w)
@@ -122,7 +122,7 @@ class ReluOfBias(_Epilogue):
 
 
 class FusedReluOfBias(_Epilogue):
-    """The same, when fuse-elewise-add-act has made one op of the last two."""
+    """The pattern of ReluOfBias after fuse-elewise-add-act has fused its last two ops."""
 
     x, w, bias = Value(), Value(), Value()
     convolution = Node(Conv2d, x, w)
@@ -142,7 +142,7 @@ class Bias(_Epilogue):
 
 @dataclass(frozen=True)
 class FuseConvEpilogue(FusionPass):
-    """Convolutions with a bias, and a residual and a relu where they have them."""
+    """Fuse convolutions with a bias, and with a residual and a relu where present."""
 
     name = "fuse-conv-epilogue"
     RULES = (

@@ -1,9 +1,9 @@
 """enable_auto_fusion, build_cinn_pass: ops that belong together become one `pd.fusion_group`.
 
 XLA fuses the loops of a group, and does so without one. A group gains where a derivative goes
-through it: that keeps what the group reads, and not the values inside of it. It also gains where a
-program runs op by op: the group is one program. A group is chosen by
-the cost model of `group_costs.py`; each place where one ends has a named reason.
+through it: the derivative keeps the values that the group reads, and not the values inside of it.
+It also gains where a program runs op by op: the group is one program. A group is chosen by the cost
+model of `group_costs.py`; each place where one ends has a named reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from graphopt.passes.target.recompute_activations import size_of
 
 @dataclass(frozen=True)
 class GroupOps(RewritePass, ABC):
-    """Groups of `most` ops at most that save at least `least` bytes each."""
+    """Make groups of at most `most` ops that save at least `least` bytes each."""
 
     numerics = Numerics.BIT_EXACT
     reductions: ClassVar[bool]
@@ -66,7 +66,7 @@ class GroupElementwise(GroupOps):
 
 @dataclass(frozen=True)
 class GroupReductions(GroupOps):
-    """build_cinn_pass: reductions, norms, losses and products, with what is around them."""
+    """build_cinn_pass: reductions, norms, losses and products, with the ops around them."""
 
     name = "group-reductions"
     reductions = True
@@ -124,7 +124,7 @@ class Grouping:
         self._replace(group, leaving, kept, inner)
 
     def _price(self, value: SSAValue, group: OpGroup) -> int:
-        """The bytes that keeping a value costs: none where it is kept anyway."""
+        """Return the bytes that keeping a value costs: 0 where it is kept anyway."""
         if isinstance(value, BlockArgument) or value in self.kept_inputs:
             return 0
         if value.owner in group.copied:

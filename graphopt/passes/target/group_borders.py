@@ -47,7 +47,7 @@ DIFFERENTIATED = Reason("differentiated", "a derivative is taken with respect to
 
 
 def derivative_paths(block: Block) -> Paths:
-    """The derivatives of the block that go through each of its ops."""
+    """Map each op of the block to the derivatives that go through it."""
     found: dict[Operation, set[Operation]] = {op: set() for op in block.ops}
     for grad in block.ops:
         if isinstance(grad, Grad):
@@ -60,9 +60,10 @@ def derivative_paths(block: Block) -> Paths:
 def members(
     block: Block, paths: Paths, *, reductions: bool
 ) -> tuple[dict[PdOp, GroupKind], dict[Operation, Reason]]:
-    """The ops that groups may have, with their kinds, and the reasons against others.
+    """Select the ops that groups may have, with their kinds, and the reasons against others.
 
-    With `reductions` not only elementwise ops. The ends of blocks and derivatives have no reason.
+    Without `reductions` these are elementwise and similar ops only. The ends of blocks and
+    derivatives have no reason.
     """
     kinds: dict[PdOp, GroupKind] = {}
     refused: dict[Operation, Reason] = {}
@@ -86,7 +87,7 @@ def members(
 
 
 def _refusal(op: PdOp, paths: Paths) -> Reason | None:
-    """The reason why an op is in no group, whatever its kind."""
+    """Return the reason why an op is in no group, whatever its kind; else None."""
     if any(paths[grad] for grad in paths[op]) or any(_is_second(grad, paths) for grad in paths[op]):
         return SECOND
     if segment_of(op) is not None:
@@ -110,7 +111,7 @@ def _is_second(grad: Operation, paths: Paths) -> bool:
 
 
 def ends(block: Block) -> dict[Operation, Reason]:
-    """The ops whose results must leave the group that they are in, with the reason."""
+    """Map the ops whose results must leave their group to the reason."""
     found: dict[Operation, Reason] = {}
     for op in block.ops:
         if "fetch" in _returned_as(op):
@@ -123,7 +124,7 @@ def ends(block: Block) -> dict[Operation, Reason]:
 
 
 def _returned_as(op: Operation) -> set[str]:
-    """The uses of an op's results outside of the program: "fetch" and "state"."""
+    """Collect the uses of an op's results outside of the program: "fetch" and "state"."""
     found: set[str] = set()
     for result in op.results:
         for use in result.uses:

@@ -25,9 +25,9 @@ from graphopt.passes.target.recompute_activations import size_of
 class GroupKind:
     """Ops that groups treat alike.
 
-    `work` is the work of computing a byte again: of the larger one of operand and result. None
-    says that a derivative never computes it again. `always` are those that `enable_auto_fusion`
-    groups as well.
+    `work` is the work to compute one byte again, of the larger of operands and results; None means
+    that a derivative never computes the op again. `always` marks the kinds that
+    `enable_auto_fusion` groups as well.
     """
 
     name: str
@@ -105,12 +105,12 @@ NEED_NO_OPERANDS = (Mean, Sum, Cast, Scale, shape.Expand, ExpandAs)
 
 
 def kind_of(op: PdOp) -> GroupKind | None:
-    """The kind of an op; None for one that no group has in it."""
+    """Return the kind of an op; None for an op that no group has in it."""
     return next((kind for kind in KINDS if kind.holds(op)), None)
 
 
 def work_of(op: PdOp, kind: GroupKind) -> int | None:
-    """The price of computing an op again, in bytes kept; None where that is never done."""
+    """Compute the price of computing an op again, in bytes kept; None where that is never done."""
     if kind.work is None:
         return None
     size = max(size_of(value) for value in (*op.operands, *op.results))

@@ -1,9 +1,9 @@
 """Growing groups of ops: from the last op to the first, each op joins groups that read it.
 
-A group is computed as one op, so it must be convex: no path may leave it and come back. The
-block is a graph whose nodes are groups and loose ops, and a join that would make a circle is
-refused. An op that several independent groups read joins them to one. A cheap op that reads
-arguments of the program alone is copied into each of its readers instead.
+A group is computed as one op, so it must be convex: no path may leave it and come back. The block
+is a graph whose nodes are groups and loose ops, and a join that would make a cycle is refused. An
+op that several independent groups read merges them into one. A cheap op that only reads arguments
+of the program is copied into each of its readers instead.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class OpGroup:
 class Growth:
     """The groups of one block; `paths` are the derivatives that go through each op.
 
-    `kinds` are those of the ops that groups may have, `ends` why the results of an op must leave
-    the group that it is in, and `most` the number of ops of a group.
+    `kinds` maps the ops that groups may have to their kinds, `ends` maps ops to the reason why
+    their results must leave their group, and `most` is the largest number of ops in a group.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Growth:
                 self._place(op)
 
     def groups(self) -> list[OpGroup]:
-        """The groups, the one that ends last in the program first."""
+        """List the groups; the group that ends last in the program comes first."""
         found = dict.fromkeys(self.group_of.values())
         return sorted(found, key=lambda group: -self.place[group.ops[-1]])
 
@@ -91,13 +91,13 @@ class Growth:
         self.group_of.update(dict.fromkeys(made.ops, made))
 
     def _may_copy(self, op: PdOp) -> bool:
-        """True for an op that costs nothing to compute in several places."""
+        """True for a cheap op on arguments of the program, which its readers may each compute."""
         kind = self.kinds[op]
         known = all(isinstance(value, BlockArgument) for value in op.operands)
         return op not in self.ends and known and kind.always and kind.work in (0.0, 1.0)
 
     def _refusal(self, op: PdOp, group: OpGroup, joined: Sequence[OpGroup]) -> Reason | None:
-        """The reason why an op stays out of a group, which it would join with others to one."""
+        """Return the reason why an op stays out of a group, which it would merge with `joined`."""
         if op in self.ends:
             return self.ends[op]
         if self.paths[op] != self.paths[group.ops[0]]:
@@ -123,7 +123,7 @@ class Growth:
         return None
 
     def _products_follow(self, members: Sequence[PdOp]) -> bool:
-        """True when one of these ops that is never repeated reads, indirectly, another one."""
+        """True when one of these ops that is never repeated depends on another such op."""
         inside = set[Operation](members)
         after: set[Operation] = set()
         for op in sorted(members, key=self.place.__getitem__):
@@ -159,7 +159,7 @@ class Growth:
         return False
 
     def _end_of_paths(self, members: Sequence[PdOp]) -> int:
-        """The place that no path back to these ops can begin after.
+        """Find the position after which no path back to these ops can begin.
 
         The groups of a path may be out of order, but each begins before the next one ends.
         """
@@ -173,7 +173,7 @@ class Growth:
         return end
 
     def readers(self, op: Operation) -> list[Operation]:
-        """The ops of the block that read a result of `op`."""
+        """List the ops of the block that read a result of `op`, and the next op with an effect."""
         found = self._readers.get(op)
         if found is None:
             found = self._readers[op] = list(dict.fromkeys(self._all_readers(op)))
@@ -190,12 +190,12 @@ class Growth:
 
 
 def effects_in_order(block: Block) -> Iterator[tuple[Operation, Operation]]:
-    """Each op of a block that prints, checks or calls, with the one after it."""
+    """Pair each op of a block that prints, checks or calls with the next such op."""
     return pairwise(op for op in block.ops if not is_side_effect_free(op))
 
 
 def restore_order(block: Block) -> None:
-    """Put each op of a block after those that it reads, and leave as many as possible in place."""
+    """Move each op of a block after the producers of its operands, keeping most in place."""
     before = {later: op for op, later in effects_in_order(block)}
     ops = list(block.ops)
     placed: dict[Operation, None] = {}

@@ -1,8 +1,8 @@
 """The values that the derivative of a group keeps: a minimum cut (Zheng et al., 2022).
 
-A result inside of a group is kept, computed again, or not needed. Keeping costs its bytes, or
-nothing if something else keeps it anyway; computing it again costs work, and everything that it is
-computed from. The cheapest choice is the minimum cut between what the group reads and what its
+A result inside of a group is kept, computed again, or not needed. Keeping it costs its bytes, or
+nothing if it is kept anyway. Computing it again costs work, and needs all its operands. The
+cheapest choice is the minimum cut between the values that the group reads and the values that its
 derivative needs, as in PyTorch's `min_cut_rematerialization_partition`.
 """
 
@@ -29,8 +29,8 @@ SINK: CutNode = ("sink", None)
 class KeptValues:
     """The choice for one group: the values read and the inner ops whose results are kept.
 
-    `freed` are the bytes that the derivative of the loose ops keeps and that of the group does not,
-    less the price of the work that is repeated.
+    `freed` is the number of bytes that the derivative of the loose ops keeps and the derivative of
+    the group does not, less the price of the work that is repeated.
     """
 
     inputs: tuple[SSAValue, ...]
@@ -41,9 +41,9 @@ class KeptValues:
 def choose_kept(
     ops: Sequence[PdOp], kinds: Mapping[PdOp, GroupKind], price: Callable[[SSAValue], int]
 ) -> KeptValues:
-    """The cheapest choice for a group of these ops, in program order.
+    """Choose the values to keep for a group of these ops, in program order, at the least cost.
 
-    `price` are the bytes that keeping a value costs.
+    `price` returns the bytes that keeping a value costs.
     """
     flow = Flow(ops, kinds)
     cost = {
@@ -59,7 +59,7 @@ def choose_kept(
 
 
 class Flow:
-    """The data flow of a group: the units that each op reads, and those that derivatives need."""
+    """The data flow of a group: the units that each op reads, and that derivatives need."""
 
     def __init__(self, ops: Sequence[PdOp], kinds: Mapping[PdOp, GroupKind]) -> None:
         self.ops, self.kinds = ops, kinds
@@ -75,7 +75,7 @@ class Flow:
         self.needed = dict.fromkeys(unit for op in needing for unit in self.read[op])
 
     def before(self, units: Iterable[Unit], ends: Callable[[Unit], bool]) -> list[Unit]:
-        """These units and those that they are computed from, up to those that are ends."""
+        """Collect these units and the units that they are computed from, up to the ends."""
         waiting = list(dict.fromkeys(units))
         found = dict.fromkeys(waiting)
         while waiting:
@@ -87,9 +87,9 @@ class Flow:
         return list(found)
 
     def kept_by_loose_ops(self) -> set[Unit]:
-        """The units that the derivatives of the ops keep without the group.
+        """Collect the units that the derivatives of the ops keep without the group.
 
-        XLA repeats short chains of elementwise ops by itself, from what it has in memory.
+        XLA repeats short chains of elementwise ops by itself, from the values in memory.
         """
         depth: dict[Unit, int] = {}
         for op in self.ops:
@@ -108,7 +108,7 @@ class Flow:
 def _cheapest(
     flow: Flow, cost: Mapping[Unit, int], work: Mapping[PdOp, int | None]
 ) -> tuple[list[Unit], list[PdOp]]:
-    """The units that are kept, and the ops that are computed again."""
+    """Find the units to keep and the ops to compute again, by a minimum cut."""
     edges: dict[tuple[CutNode, CutNode], int] = {(("value", u), SINK): UNCUT for u in flow.needed}
     for unit in flow.units:
         again = work[unit] if isinstance(unit, PdOp) else None

@@ -31,8 +31,8 @@ RANK = 4
 class ChannelsLast:
     """An op with the channels last.
 
-    `images` are the operands to transpose, `few` those of lower rank that get axes of length 1
-    first, `results` the transposed results, and `attrs` the properties that change.
+    `images` are the operands to transpose, `few` the operands of lower rank, which get axes of
+    length 1 first, `results` the transposed results, and `attrs` the properties that change.
     """
 
     images: tuple[int, ...]
@@ -47,7 +47,7 @@ def is_anchor(op: PdOp) -> bool:
 
 
 def channels_last(op: PdOp) -> ChannelsLast | None:
-    """The form of an op of NCHW images with the channels last; None when there is none."""
+    """Return the form of an op of NCHW images with the channels last; None if there is none."""
     form = _rule(op)(op)
     images = form.images if form is not None else ()
     fits = all(rank_of(op.operands[index].type) == RANK for index in images)
@@ -55,7 +55,7 @@ def channels_last(op: PdOp) -> ChannelsLast | None:
 
 
 def _rule(op: PdOp) -> Callable[[PdOp], ChannelsLast | None]:
-    """The rule of the op's class, or that of the class's traits."""
+    """Return the rule of the op's class, else the rule of the class's traits."""
     for classes, rule in _RULES:
         if isinstance(op, classes):
             return rule
@@ -63,7 +63,7 @@ def _rule(op: PdOp) -> Callable[[PdOp], ChannelsLast | None]:
 
 
 def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], ChannelsLast | None]:
-    """For ops with a property that says the layout."""
+    """Build the rule for ops with a property that names the layout."""
 
     def rule(op: PdOp) -> ChannelsLast | None:
         if op.attr(name) != "NCHW":
@@ -74,7 +74,7 @@ def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], Chan
 
 
 def _batch_norm(op: PdOp) -> ChannelsLast | None:
-    """Fused ones also add an image."""
+    """Transpose the image of a batch norm, and the image that a fused one adds."""
     form = _by_format("data_format")(op)
     if form is None:
         return None
@@ -90,7 +90,7 @@ def _prelu(op: PdOp) -> ChannelsLast | None:
 
 
 def _elementwise(op: PdOp) -> ChannelsLast | None:
-    """Operands may be broadcast: those of lower rank from the left, as NumPy does."""
+    """Transpose the operands; operands of lower rank get leading axes first, as in NumPy."""
     if rank_of(op.results[0].type) != RANK:
         return None
     images: list[int] = []
@@ -111,12 +111,12 @@ def _all_results(op: PdOp) -> tuple[int, ...]:
 
 
 def _moved_axis(axis: int) -> int:
-    """The place of an axis of an NCHW image when the channels are last."""
+    """Return the position of an axis of an NCHW image when the channels are last."""
     return LAST.index(axis % RANK)
 
 
 def _along(op: PdOp) -> ChannelsLast | None:
-    """For ops that say along which axis they work; None for any other."""
+    """Move the axis along which an op works; None for an op without such an axis."""
     trait = op.get_trait(AlongAxis)
     axis = trait.kept_axis(op) if trait is not None else None
     if trait is None or trait.axis is None or axis is None:
@@ -136,7 +136,7 @@ def _cut(op: PdOp) -> ChannelsLast | None:
 
 
 def _reduce_channels(op: PdOp) -> ChannelsLast | None:
-    """Without `keepdim` only where the axes that are left stay in their order."""
+    """Move the reduced axes; without `keepdim`, only where the other axes keep their order."""
     axes = [axis % RANK for axis in op.attr("axis")] or list(range(RANK))
     moved = tuple(map(_moved_axis, axes)) if op.attr("axis") else ()
     if op.attr("keepdim"):

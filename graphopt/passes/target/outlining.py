@@ -15,7 +15,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, replace
 
 
 def copied_body(ops: Sequence[PdOp], yielded: Sequence[SSAValue]) -> tuple[Block, list[PdOp]]:
-    """The block of a region that computes these values of the ops, and the copies in it."""
+    """Copy the ops into the block of a region that yields these values; return block and copies."""
     body = Block()
     made: list[PdOp] = []
     copies: dict[SSAValue, SSAValue] = {}
@@ -37,10 +37,10 @@ def stand_in(
     copied: Sequence[PdOp] = (),
     stays: Callable[[SSAValue, Operation], bool] = lambda value, reader: False,
 ) -> None:
-    """Put `made`, which yields these values, in the place of the ops, unless the log vetoes it.
+    """Replace the ops by `made`, which yields these values, unless the log vetoes it.
 
-    It comes after the last of them. A reader reads on what `stays` says of a value and of it, and
-    ops that are still read, as those that were copied may be, stay.
+    It comes after the last of them. A reader goes on reading a value if `stays` is true for the
+    value and the reader. Ops that are still read stay, as copied ones may be.
     """
     block = ops[-1].parent
     assert block is not None
@@ -58,7 +58,7 @@ def stand_in(
 
 
 def taken_out(group: FusionGroup, log: RewriteLog) -> None:
-    """Put the ops of a group in its place, unless the log vetoes it; nothing of them is kept."""
+    """Replace a group by its ops, unless the log vetoes it; their results are no longer kept."""
     block, copies = group.parent, dict[SSAValue, SSAValue]()
     assert block is not None
     for op in group.body.block.ops:

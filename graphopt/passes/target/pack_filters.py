@@ -1,7 +1,7 @@
 """Filters in the blocks in which a kernel reads them, which `@prepare` makes once.
 
-A kernel of oneDNN lays its filter out in each step, unless it is there in that order. What is read
-by nothing else changes its order in `@prepare`, as `prepare-weights` has made it.
+A kernel of oneDNN lays out its filter in each step, unless it has that order already. A filter that
+only the kernel reads gets the order in `@prepare`, which `prepare-weights` has made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PackFilters(RewritePass):
     """Lay out filters of kernels in blocks of output channels.
 
     `blocks` are the sizes of the blocks for the ops of `packable`, in their order: they depend on
-    sizes and on the machine. One of 0, or one that is not there, is not known.
+    sizes and on the machine. A size of 0 or a missing one is unknown.
     """
 
     name = "pack-filters"
@@ -66,7 +66,7 @@ class PackFilters(RewritePass):
 
 
 def packable(module: ModuleOp) -> list[FusedConv2dAddAct]:
-    """The convolutions by a kernel, which would read packed filters."""
+    """List the convolutions by a kernel, which would read packed filters."""
     return [
         op
         for op in module.walk()
@@ -77,7 +77,7 @@ def packable(module: ModuleOp) -> list[FusedConv2dAddAct]:
 
 
 def _refusal(op: FusedConv2dAddAct, module: ModuleOp) -> Reason | None:
-    """The reason why the filter of an op stays in its order."""
+    """Return the reason why the filter of an op keeps its order, else None."""
     filter = op.operands[1]
     if _name_of(filter, module) is None:
         return NOT_PREPARED
@@ -85,7 +85,7 @@ def _refusal(op: FusedConv2dAddAct, module: ModuleOp) -> Reason | None:
 
 
 def _name_of(value: SSAValue, module: ModuleOp) -> str | None:
-    """The name of a prepared argument of `@main`."""
+    """Return the name of a prepared argument of `@main`; None for any other value."""
     main = main_function(module)
     if not isinstance(value, BlockArgument) or value.block is not main.body.block:
         return None
@@ -119,7 +119,7 @@ def _pack(
 
 
 def _in_blocks(filter: SSAValue, format: str, block: int) -> list[PdOp]:
-    """The ops that lay a filter out, the last one with the result."""
+    """Build the ops that lay out a filter in blocks; the last one has the result."""
     outs, own, *kernel = filter_sizes(shape_of(filter.type), format)
     made: list[PdOp] = []
 

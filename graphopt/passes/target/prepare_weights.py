@@ -57,7 +57,7 @@ class PrepareWeights(RewritePass):
 
 
 def _movable(module: ModuleOp, log: RewriteLog) -> list[Operation]:
-    """The ops to move, in order: they read parameters, constants and each other."""
+    """Select the ops to move, in order: they read parameters, constants and each other."""
     fixed, reason = fixed_values(module), _reason(module)
     constants: set[SSAValue] = set()
     moved: dict[Operation, None] = {}
@@ -79,7 +79,7 @@ def _movable(module: ModuleOp, log: RewriteLog) -> list[Operation]:
 
 
 def _reason(module: ModuleOp) -> Reason | None:
-    """The reason why every op of a program stays in the step."""
+    """Return the reason why every op of a program stays in the step, else None."""
     writes = signature_of(module).writes
     if writes:
         return Reason("updates-state", f"the program updates state ('{writes[0]}')")
@@ -121,7 +121,7 @@ def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
 def _prepare(
     main: FuncOp, moved: Sequence[Operation], needed: Sequence[SSAValue], names: Sequence[str]
 ) -> FuncOp:
-    """The function of the moved ops; it returns the needed values."""
+    """Build the function of the moved ops; it returns the needed values."""
     read = {value for op in moved for value in op.operands}
     arguments = [argument for argument in main.args if argument in read]
     block = Block(arg_types=[argument.type for argument in arguments])
@@ -144,7 +144,7 @@ def _prepare(
 
 
 def _copy(op: Operation, block: Block, values: dict[SSAValue, SSAValue]) -> None:
-    """A copy of an op, and of the constants that it reads, at the end of a block."""
+    """Copy an op, and the constants that it reads, to the end of a block."""
     for operand in op.operands:
         if operand not in values and isinstance(operand, OpResult):
             _copy(operand.op, block, values)

@@ -1,8 +1,8 @@
-"""(A B) c -> A (B c): the order of a chain of matrix products that needs the fewest products.
+"""(A B) c -> A (B c): the order of a chain of matrix products with the fewest multiplications.
 
 Only matrices of known shape, and inner products without other readers. The cost is the number of
-multiplications; a chain is rewritten when it falls, by default only where it halves, as rounding
-changes as well. XLA does not do this by itself.
+multiplications. A chain is rewritten when its cost falls; the pass table requires that it halves,
+as rounding changes as well. XLA does not do this by itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _joins(op: PdOp, kept: set[SSAValue]) -> bool:
 
 
 def _is_inside(op: Matmul, kept: set[SSAValue]) -> bool:
-    """True when the chain of another product has this one."""
+    """True when this product is part of another product's chain."""
     if not _is_plain(op) or not _joins(op, kept):
         return False
     user = next(iter(op.results[0].uses)).operation
@@ -63,7 +63,7 @@ def _is_plain(op: Matmul) -> bool:
 
 
 def _factors(op: Matmul, kept: set[SSAValue], inside: list[Matmul]) -> list[SSAValue]:
-    """The chain that `op` multiplies, left to right; its products are added to `inside`."""
+    """Collect the factors of the chain that `op` ends; its products are added to `inside`."""
     inside.append(op)
     found: list[SSAValue] = []
     for value in op.operands:
@@ -132,7 +132,7 @@ def _cost(op: Matmul) -> int:
 
 
 def _cheapest(sizes: list[int]) -> tuple[int, dict[tuple[int, int], int]]:
-    """The fewest multiplications, and for each part of the chain where to split it."""
+    """Find the fewest multiplications, and the split of each part of the chain."""
     count = len(sizes) - 1
     costs = {(i, i): 0 for i in range(count)}
     splits: dict[tuple[int, int], int] = {}
@@ -149,7 +149,7 @@ def _cheapest(sizes: list[int]) -> tuple[int, dict[tuple[int, int], int]]:
 def _rebuild(
     op: Matmul, factors: list[SSAValue], splits: dict[tuple[int, int], int], i: int, j: int
 ) -> SSAValue:
-    """The product of the factors from i to j, put in front of `op`."""
+    """Build the product of the factors from i to j, before `op`."""
     if i == j:
         return factors[i]
     k = splits[i, j]

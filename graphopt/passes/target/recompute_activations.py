@@ -1,9 +1,9 @@
 """memory_optimize: activations are not kept for the derivative but recomputed.
 
-The ops that a derivative goes through are cut into segments. What crosses a cut is kept; values
-inside a segment are recomputed from its inputs when the derivative reaches it. The last segment is
-kept, because its derivative is taken first. The number of segments is the one that keeps the fewest
-bytes, near the square root of the number of ops for a chain.
+The ops that a derivative goes through are cut into segments. Values that cross a cut are kept;
+values inside a segment are recomputed from its inputs when the derivative reaches it. The last
+segment is kept, because its derivative is taken first. The number of segments is the one that keeps
+the fewest bytes, near the square root of the number of ops for a chain.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class RecomputeActivations(RewritePass):
 
 
 def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
-    """The reason why a derivative recomputes nothing."""
+    """Return the reason why a derivative recomputes nothing, else None."""
     if not isinstance(grad.parent_op(), FuncOp):
         return IN_A_REGION
     if any(isinstance(op, Grad) for op in path):
@@ -92,9 +92,10 @@ def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
 
 
 def can_repeat(op: PdOp) -> bool:
-    """True for an op that gives the same again and has no effect but its results.
+    """True for an op that gives the same results again and has no other effect.
 
-    Random ops do: their key follows from the op. Ops that talk to other replicas would do so twice.
+    Random ops do: their key follows from the op. Ops that communicate with other replicas would do
+    so twice.
     """
     if isinstance(op, Dynamic):
         return True
@@ -105,7 +106,7 @@ def can_repeat(op: PdOp) -> bool:
 
 
 def size_of(value: SSAValue) -> int:
-    """About how many bytes a value takes."""
+    """Estimate the bytes of a value."""
     size = dtype_of(value.type).numpy.itemsize
     for dim in shape_of(value.type):
         size *= USUAL_SIZE if dim == UNKNOWN else dim
@@ -139,7 +140,7 @@ class Chain:
             self.crossing.append(alive)
 
     def cuts(self, budget: float) -> list[int]:
-        """Positions to cut after, so that about `budget` bytes are computed between two of them.
+        """Choose positions to cut after, so that about `budget` bytes are computed between cuts.
 
         Each is the cheapest cut of the second half of its segment, the last one of equal ones.
         """
@@ -158,14 +159,14 @@ class Chain:
         return found
 
     def peak(self, cuts: Sequence[int]) -> int:
-        """About how many bytes are alive at most, with these cuts."""
+        """Estimate the largest number of live bytes with these cuts."""
         bounds = [0, *(cut + 1 for cut in cuts), len(self.ops)]
         inner = max(sum(self.made[a:b]) for a, b in pairwise(bounds))
         return sum(self.crossing[cut] for cut in cuts) + inner
 
 
 def segments(path: Sequence[PdOp]) -> list[Sequence[PdOp]]:
-    """The recomputed parts of a path, in program order; empty when that saves nothing.
+    """Split a path into the parts to recompute, in program order; empty when that saves nothing.
 
     The numbers of parts that are tried grow by a quarter, so that long paths take little time.
     """

@@ -94,7 +94,7 @@ class TableUpdate:
 
 
 def _derivatives(table: SSAValue) -> list[Grad]:
-    """The derivatives with respect to a table, in order; those that count lookups are none."""
+    """List the derivatives with respect to a table, in order, except counts of lookups."""
     found = dict.fromkeys(use.operation for use in table.uses)
     grads = [op for op in found if isinstance(op, Grad) and table in op.wrt]
     copy = isinstance(table.owner, Assign)
@@ -138,7 +138,7 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdat
 
 
 def _counted_rows(counts: SSAValue) -> set[SSAValue] | None:
-    """The row numbers that `counts` counts; None for a value that is not such a sum."""
+    """Return the row numbers that `counts` counts; None for a value that is not such a sum."""
     op = counts.owner
     if isinstance(op, Add):
         parts = [_counted_rows(value) for value in op.operands]
@@ -176,7 +176,7 @@ def _read_elsewhere(use: Use) -> Reason:
 
 
 def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
-    """A reason when updating the whole table costs no more than the rows."""
+    """Return a reason when updating the whole table costs no more than the rows; else None."""
     rows = sum(map(_count, lookups))
     size = shape_of(table.type)[0]
     if rows <= size:
@@ -185,7 +185,7 @@ def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
 
 
 def _count(lookup: Embedding) -> int:
-    """The number of rows that a lookup reads, estimated if unknown."""
+    """Count the rows that a lookup reads; an unknown size is estimated."""
     count = 1
     for dim in shape_of(lookup.x.type):
         count *= USUAL_SIZE if dim == UNKNOWN else dim
@@ -193,7 +193,7 @@ def _count(lookup: Embedding) -> int:
 
 
 def _apply(found: TableUpdate, log: RewriteLog) -> None:
-    """Differentiate with respect to the rows in place of the table, and update these."""
+    """Differentiate with respect to the rows instead of the table, and update the rows."""
     grad, update = found.grad, found.update
     log.applied(update, grad)
     made, places = _by_rows(found)
@@ -217,7 +217,7 @@ def _apply(found: TableUpdate, log: RewriteLog) -> None:
 
 
 def _row_update(found: TableUpdate, grads: list[SSAValue]) -> RowUpdate:
-    """The update of rows with the state and properties of that of the table."""
+    """Build the update of rows with the state and properties of the table's update."""
     update, kind = found.update, BY_ROWS[type(found.update)]
     state = dict(zip(operand_names(type(update)), update.operand_groups(), strict=True))
     lookups = {"ids": [op.x for op in found.lookups], "grads": grads}
@@ -240,7 +240,7 @@ def _erase_unused(value: SSAValue) -> None:
 
 
 def _by_rows(found: TableUpdate) -> tuple[Grad, dict[SSAValue, int]]:
-    """The derivative with the rows in place of the table, and the positions of its gradients."""
+    """Build the derivative with respect to the rows, and the positions of its gradients."""
     old = found.grad
     wrt = dict.fromkeys(value for value in old.wrt if value is not found.table)
     wrt |= dict.fromkeys(op.out for op in found.lookups)

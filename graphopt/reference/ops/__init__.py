@@ -1,4 +1,4 @@
-"""The reference rules, one file per family, named like those of `ir/dialect/ops`.
+"""The reference rules, one file per family, named like the files of `ir/dialect/ops`.
 
 Importing this fills the registry.
 """

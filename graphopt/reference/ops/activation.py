@@ -17,7 +17,7 @@ from graphopt.reference.tape import Array, apply
 
 
 def between(x: Array, low: float, high: float) -> Array:
-    """x kept in [low, high], flat at both ends."""
+    """Limit x to [low, high], flat at both ends."""
     return np.where(x <= low, low, np.where(x >= high, high, x))
 
 
@@ -27,7 +27,7 @@ def _logistic(x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without an overflow on the way; at 0, too, it has its derivative."""
+    """Compute 1 / (1 + exp(-x)) without intermediate overflow; it has its derivative at 0, too."""
     return smooth(_logistic, lambda x: logistic(x) * logistic(-x))(x)
 
 
@@ -72,7 +72,7 @@ def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
 
 
 def log_one_plus_exp(x: Array) -> Array:
-    """log(1 + exp(x)) without overflow."""
+    """Compute log(1 + exp(x)) without overflow."""
     return np.where(x > 0, x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
@@ -119,7 +119,7 @@ def _below_top(x: Array, axis: int) -> Array:
 
 
 def _floor(below: Array) -> Array:
-    """Not below -64; the derivative does not see it."""
+    """Limit x to at least -64; the derivative ignores this."""
     return apply(lambda v: np.maximum(v, -64.0), (lambda g, o, v: g,), below)
 
 
@@ -136,7 +136,7 @@ def log_softmax(x: Array, axis: int) -> Array:
 
 
 def activate(name: str, x: Array, to: Any, **attrs: Any) -> Array:
-    """The op `pd.<name>` of x, rounded, or x itself for `none`."""
+    """Apply the op `pd.<name>` to x and round; `none` returns x."""
     if name in ("none", ""):
         return x
     op_class = BY_NAME.get(f"pd.{name}")

@@ -1,4 +1,4 @@
-"""Communication: an interpreter is the one replica that there is."""
+"""Communication: an interpreter is the only replica."""
 
 from __future__ import annotations
 

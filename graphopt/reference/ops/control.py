@@ -1,4 +1,4 @@
-"""Fences: an interpreter has an order of ops already."""
+"""Fences: an interpreter already runs its ops in order."""
 
 from __future__ import annotations
 

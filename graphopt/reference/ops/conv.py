@@ -19,7 +19,7 @@ Pairs = list[tuple[int, int]]
 
 
 def pads_of(paddings: Ints, algorithm: str, sizes: Ints, window: Ints, strides: Ints) -> Pairs:
-    """Padding before and after each spatial dimension; `window` is 1 to a dilation of 1."""
+    """Compute (before, after) padding of each spatial dimension; SAME assumes a dilation of 1."""
     count = len(window)
     if algorithm == "VALID":
         return [(0, 0)] * count
@@ -160,7 +160,7 @@ def transposed_convolution(
 
 
 def _spread_elements(x: Array, strides: Ints, starts: Sequence[int], whole: Sequence[int]) -> Array:
-    """The elements `strides` apart, the first one at `starts`, among zeros up to the sizes."""
+    """Spread elements `strides` apart, from `starts` on, among zeros up to the sizes."""
     for axis, (stride, start, size) in enumerate(zip(strides, starts, whole, strict=True), 2):
         shape = x.shape
         apart = np.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))

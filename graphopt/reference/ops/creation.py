@@ -15,7 +15,7 @@ from graphopt.reference.tape import Array
 
 
 def fill_tensor(shape: Sequence[int], value: float, dtype: Any) -> Array:
-    """A tensor of one value.
+    """Make a tensor of one value.
 
     A constant is rounded to its dtype, whatever the precision of the computation.
     """
@@ -25,7 +25,7 @@ def fill_tensor(shape: Sequence[int], value: float, dtype: Any) -> Array:
 
 
 def round_values(values: Any, dtype: Any) -> Array:
-    """Floating-point or complex values, rounded to their dtype."""
+    """Round floating-point or complex values to their dtype."""
     with np.errstate(over="ignore"):
         rounded = np.asarray(values).astype(dtype.numpy)
     return rounded.astype(np.complex128 if dtype.is_complex else np.float64)

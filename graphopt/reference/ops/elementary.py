@@ -16,19 +16,19 @@ from graphopt.reference.tape import Array
 
 
 def half_away(x: Array) -> Array:
-    """The nearest whole number; halves go away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     down = np.trunc(x)
     # the sum of -0 and 0 is 0, that of -0 and -0 is -0
     return down + np.copysign(np.where(np.abs(x - down) >= 0.5, 1.0, 0.0), x)
 
 
 def whole(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A rounding, which leaves integers alone."""
+    """Wrap a rounding so that it returns integers unchanged."""
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 
 def log2(x: Array) -> Array:
-    """The logarithm to base 2; a product makes 0 of a denormal number where such are 0.
+    """Compute the logarithm to base 2; a product flushes denormal numbers where they count as 0.
 
     There glibc, which NumPy calls without AVX-512, gives -150 for them.
     """

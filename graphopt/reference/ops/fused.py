@@ -31,7 +31,7 @@ def fused_gemm_epilogue(
     act_attrs: DictionaryAttr,
     to: Any,
 ) -> Array:
-    """Out = act(trans(X) * trans(Y) + Bias), with the bias along the columns."""
+    """Compute Out = act(trans(X) * trans(Y) + Bias), with the bias along the columns."""
     linear = to(to(product(x, y, transpose_x, transpose_y)) + bias)
     return _activate(activation, linear, act_attrs, to, approximate=approximate)
 
@@ -50,7 +50,7 @@ def fused_conv2d_add_act(
     activation: str,
     to: Any,
 ) -> Array:
-    """Out = act(Conv(Input, Filter) + Bias + ResidualData), of NHWC images."""
+    """Compute Out = act(Conv(Input, Filter) + Bias + ResidualData), of NHWC images."""
     if filter_format == ops.PACKED:
         joined = np.moveaxis(filter, 0, -2)
         filter = np.reshape(joined, (*joined.shape[:3], -1))[..., : bias.size]
@@ -65,7 +65,7 @@ def fused_conv2d_add_act(
 def fused_batch_norm_act(
     activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
 ) -> tuple[Array, ...]:
-    """Y = act(batch norm of X)."""
+    """Compute Y = act(batch norm of X)."""
     normal, *statistics = call_rule(batch_norm, values)
     return _activate(activation, to(normal), act_attrs, to), *statistics
 
@@ -74,7 +74,7 @@ def fused_batch_norm_act(
 def fused_bn_add_activation(
     z: Array, activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
 ) -> tuple[Array, ...]:
-    """Y = act(batch norm of X + Z)."""
+    """Compute Y = act(batch norm of X + Z)."""
     normal, *statistics = call_rule(batch_norm, values)
     return _activate(activation, to(to(normal) + z), act_attrs, to), *statistics
 
@@ -89,7 +89,7 @@ def fused_elemwise_add_activation(
     act_attrs: DictionaryAttr,
     to: Any,
 ) -> Array:
-    """Unary(Binary(X, Y)) if the binary functor comes last, Binary(X, Unary(Y)) if it is first."""
+    """Compute Unary(Binary(X, Y)) if the binary functor is last, else Binary(X, Unary(Y))."""
     own = {"scale": scale} if "scale" in functor_list else {"approximate": approximate}
     if functor_list[1] == "elementwise_add":
         return _activate(functor_list[0], to(x + y), act_attrs, to, **own)
@@ -97,6 +97,6 @@ def fused_elemwise_add_activation(
 
 
 def _activate(name: str, x: Array, act_attrs: DictionaryAttr, to: Any, **own: Any) -> Array:
-    """The activation with its properties, those in `own` being the fused operator's."""
+    """Apply an activation with its properties; those in `own` belong to the fused operator."""
     attrs = decode_properties(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
     return activate(name, x, to, **{**attrs, **own})

@@ -1,4 +1,4 @@
-"""Hashes of rows, byte by byte in whole numbers of Python."""
+"""Hashes of rows, byte by byte in Python integers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _lane(before: int, lane: int) -> int:
 
 
 def xxh64(data: bytes, seed: int) -> int:
-    """The hash of bytes whose number is divisible by 4."""
+    """Compute the hash of bytes whose number is divisible by 4."""
     size, at = len(data), 0
     a, b, c, d, e = _PRIMES
     if size >= 32:

@@ -1,4 +1,4 @@
-"""Reading elements by number. Numbers out of range, for which Paddle raises, read nan."""
+"""Indexing of elements. Indices out of range, for which Paddle raises, read nan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt.reference.tape import Array
 
 
 def take_slices(x: Array, numbers: Array, axis: int, op: str) -> Array:
-    """Slices of x by number, counted from the end below zero; nan where there is none."""
+    """Take slices of x by number, counted from the end below zero; nan for a missing slice."""
     size = x.shape[axis]
     inside = (numbers >= -size) & (numbers < size)
     if not np.all(inside) and x.dtype.kind not in "fc":

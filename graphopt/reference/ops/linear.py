@@ -13,9 +13,10 @@ from graphopt.reference.tape import Array
 
 
 def product(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
-    """The matrix product; transposes do not apply to vectors.
+    """Multiply matrices; transposes do not apply to vectors.
 
-    It is one where all matrices on the left meet the same one: BLAS takes longer for many.
+    Where all left matrices share one right matrix, this is a single product: BLAS takes longer for
+    many.
     """
     if transpose_x and x.ndim > 1:
         x = np.swapaxes(x, -1, -2)

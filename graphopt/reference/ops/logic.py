@@ -1,4 +1,4 @@
-"""Bits, and questions about the elements of tensors."""
+"""Bitwise ops, and predicates on tensors."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from graphopt.reference.tape import Array
 
 
 def _pick_elements(x: Array, label: Array, axis: int) -> Array:
-    """The elements along an axis that labels name; nan where a label is out of range."""
+    """Pick the elements along an axis by label; nan where a label is out of range."""
     inside = (label >= 0) & (label < x.shape[axis])
     found = np.take_along_axis(x, np.where(inside, label, 0), axis)
     return np.where(inside, found, np.nan)

@@ -105,7 +105,7 @@ def pow_(x: Array, factor: float) -> Array:
 
 
 def _power(x: Array, y: Any) -> Array:
-    """x to the power y as C has it: NumPy takes the square root, which is nan at -inf, -0 at -0."""
+    """Raise x to the power y as C does: NumPy takes the square root, nan at -inf and -0 at -0."""
     found, half = np.power(x, y), value_of(y) == 0.5
     return np.where(half & ((x == -np.inf) | (x == 0)), np.abs(x), found) if np.any(half) else found
 

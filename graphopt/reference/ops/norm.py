@@ -1,4 +1,4 @@
-"""Normalisation layers."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from graphopt.reference.tape import Array, TapeNode, apply
 
 
 def channel_of(rank: int, data_format: str) -> int:
-    """The axis of the channels."""
+    """Return the axis of the channels."""
     return rank - 1 if data_format in ("NHWC", "NLC", "NDHWC") else 1
 
 
 def by_channel(vector: Array, x: Array, channel: int) -> Array:
-    """A vector, shaped to go along one axis of x."""
+    """Reshape a vector to broadcast along one axis of x."""
     return np.reshape(vector, [-1 if i == channel else 1 for i in range(x.ndim)])
 
 
@@ -66,7 +66,7 @@ def batch_norm(
 
 
 def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
-    """x less its mean, over its deviation; the mean and variance, with the axes kept."""
+    """Compute (x - mean) / deviation, the mean and the variance; the axes stay."""
     count = float(math.prod(x.shape[a] for a in axes))
     mean = np.sum(x, axis=axes, keepdims=True) / count
     distance = x - mean

@@ -23,7 +23,7 @@ NONE = float(np.finfo(np.float32).min)
 def _windows(
     size: int, own: int, stride: int, pad: tuple[int, int], ceil_mode: bool, exclusive: bool
 ) -> list[Window]:
-    """The windows along a dimension."""
+    """Compute the windows along a dimension."""
     room = size + sum(pad) - own
     number = (math.ceil(room / stride) if ceil_mode else room // stride) + 1
     found: list[Window] = []
@@ -37,7 +37,7 @@ def _windows(
 
 
 def _equal_windows(sizes: Ints, wanted: Ints) -> list[list[Window]]:
-    """So many windows along each dimension, which share it; -1 keeps a dimension."""
+    """Divide each dimension into this many windows; -1 keeps a dimension."""
     numbers = [size if want < 0 else want for size, want in zip(sizes, wanted, strict=True)]
     return [
         [
@@ -59,7 +59,7 @@ def windows_of(
     ceil_mode: bool,
     exclusive: bool = True,
 ) -> list[list[Window]]:
-    """The windows of a pool along each dimension of an image."""
+    """Compute the windows of a pool along each dimension of an image."""
     if global_pooling or adaptive:
         return _equal_windows(sizes, [1] * len(sizes) if global_pooling else kernel_size)
     pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)

@@ -1,4 +1,4 @@
-"""Numbers in whole steps of a scale, and back."""
+"""Quantization to whole steps of a scale, and back."""
 
 from __future__ import annotations
 

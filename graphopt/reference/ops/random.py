@@ -16,7 +16,7 @@ from graphopt.reference.tape import Array
 def drop_elements(
     x: Array, rate: float, is_test: bool, mode: str, generator: np.random.Generator | None
 ) -> Array:
-    """x after dropout; `generator` chooses the kept elements."""
+    """Apply dropout to x; `generator` chooses the kept elements."""
     upscale = mode == "upscale_in_train"
     if is_test:
         return x if upscale else x * (1.0 - rate)

@@ -14,7 +14,7 @@ from graphopt.reference.tape import Array, value_of
 
 
 def axes_of(x: Array, axis: Any) -> tuple[int, ...]:
-    """The axes that an attribute names, all for none."""
+    """Normalize the axes of an attribute; no axes mean all."""
     if not len(axis) or not x.ndim:
         return tuple(range(x.ndim))
     return tuple(sorted({a % x.ndim for a in axis}))
@@ -50,7 +50,7 @@ def sum_(x: Array, axis: Any, keepdim: bool, dtypes: Any) -> Array:
 
 
 def _ties_all(function: Any) -> Any:
-    """An extreme whose gradient goes, undivided, to each element that is equal to it."""
+    """Wrap an extreme so that its whole gradient goes to each element that is equal to it."""
 
     def whole(x: Array, axis: Any, keepdim: bool) -> Array:
         axes = axes_of(x, axis)
@@ -88,7 +88,7 @@ def logsumexp(x: Array, axis: Any, keepdim: bool) -> Array:
 
 
 def _root(total: Array) -> Array:
-    """The square root, whose derivative at 0 is 0 here, as in Paddle."""
+    """Compute the square root; its derivative at 0 is 0, as in Paddle."""
     flat = np.asarray(value_of(total) == 0)
     return np.where(flat, 0.0, np.sqrt(np.where(flat, 1.0, total)))
 
@@ -124,7 +124,7 @@ def _where_first(x: Array, axis: int, keepdim: bool, flatten: bool, function: An
 
 
 def _without_nan(x: Array, number: float) -> Array:
-    """NaN is never first."""
+    """Replace NaN by a number, so that NaN is never first."""
     return np.where(np.isnan(x), number, x) if x.dtype.kind == "f" else x
 
 

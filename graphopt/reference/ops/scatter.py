@@ -21,7 +21,7 @@ def _check_numbers(numbers: Array, size: int, op: str) -> Array:
 
 
 def _flat(x: Array, index: Array, op: str) -> Array:
-    """The number of the slice of x, counted in one go, that each row of an index names."""
+    """Flatten each row of an index to the number of a slice of x."""
     at: Array = np.zeros(index.shape[:-1], np.int64)
     for axis in range(index.shape[-1]):
         at = at * x.shape[axis] + _check_numbers(index[..., axis], x.shape[axis], op)
@@ -29,7 +29,7 @@ def _flat(x: Array, index: Array, op: str) -> Array:
 
 
 def assign_rows(x: Array, at: Array, values: Array) -> Array:
-    """x with rows replaced by those of the values, the last one where a row is named again."""
+    """Replace rows of x by rows of the values, the last one where a row is named again."""
     if not at.size:
         return x
     last = np.full(x.shape[0], -1)

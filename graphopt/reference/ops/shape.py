@@ -1,4 +1,4 @@
-"""Ops that move, join or cut elements without computing on them."""
+"""Ops that move, join or slice elements without computing on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting elements in order, finding and counting them."""
+"""Sorting, searching and counting elements."""
 
 from __future__ import annotations
 
@@ -81,10 +81,7 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
 
 
 def in_order(x: Array, axis: int, descending: bool) -> Array:
-    """Indices of the elements that come first, second, ...; of equal ones the first comes first.
-
-    nan is larger than any number.
-    """
+    """Sort stably; return the indices of the elements in order. nan is larger than any number."""
     if descending:
         back = np.argsort(np.flip(x, axis), axis, kind="stable")
         return x.shape[axis] - 1 - np.flip(back, axis)

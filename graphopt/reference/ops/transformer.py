@@ -32,7 +32,7 @@ def _weigh_values(
     drop: Any,
     to: Any,
 ) -> Array:
-    """softmax(scale * q k^T + mask) v for q [..., t, d], k [..., s, d] and v [..., s, e]."""
+    """Compute softmax(scale * q k^T + mask) v, for q [..., t, d], k [..., s, d], v [..., s, e]."""
     scores = to(np.matmul(to(q * to(scale)), np.swapaxes(k, -1, -2)))
     if mask is not None and mask.dtype == np.bool_:
         scores = np.where(mask, scores, to(fill))
@@ -149,7 +149,7 @@ def _rotate_pairs(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
 def _joint(
     x: Array, weights: Any, biases: Any, heads: int, layout: str, to: Any
 ) -> tuple[Array, ...] | None:
-    """q, k and v [n, heads, t, d] of one projection; None when there are three."""
+    """Compute q, k and v [n, heads, t, d] by one projection; None when there are three."""
     if len(weights) != 1:
         return None
     all_ = _linear(x, weights[0], biases[0] if biases else None, to)
@@ -186,7 +186,7 @@ def _finish(
     epsilon: float,
     to: Any,
 ) -> Array:
-    """The residual and the norm that comes last."""
+    """Add the residual, and apply the norm if it comes last."""
     out = to(x + out) if add_residual else out
     return _normal(out, scale, bias, epsilon, to) if norm == "post" else out
 
@@ -225,7 +225,7 @@ def fused_feedforward(
 
 
 def _decode_attributes(name: str, attrs: DictionaryAttr) -> dict[str, Any]:
-    """The properties of an activation as Python values."""
+    """Decode the properties of an activation to Python values."""
     op_class = BY_NAME.get(f"pd.{name}")
     kinds = attr_kinds(op_class) if op_class is not None else {}
     return {key: kinds[key].decode(value) for key, value in attrs.data.items() if key in kinds}

@@ -10,7 +10,7 @@ from graphopt.reference.tape import Array, apply
 
 
 def _window(children: dict[int, list[int]], root: int, depth: int) -> list[tuple[int, Array]]:
-    """The nodes in the window of a root, and their shares of the three parts of the filter."""
+    """Find the nodes in a root's window, and their shares of the three parts of the filter."""
     found = [(root, np.array([0.0, 0.0, 1.0]))]
     level = [root]
     for number in range(1, depth):

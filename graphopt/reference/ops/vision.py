@@ -1,4 +1,4 @@
-"""Resizing, sampling and unfolding of images, and their pixels and channels in another order."""
+"""Resizing, sampling and unfolding of images, and reordering of their pixels and channels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def interpolate(
 def _positions(
     old: int, new: int, scale: float, mode: str, align_corners: bool, align_mode: int
 ) -> Any:
-    """The position of each new pixel among the old ones; in float32, as in Paddle."""
+    """Compute the position of each new pixel among the old ones; in float32, as in Paddle."""
     if new == 1:
         step = Single(0)
     elif align_corners:
@@ -70,7 +70,7 @@ def _positions(
 
 
 def _read(x: Array, at: Any, axis: int, mode: str) -> Array:
-    """The values at positions along an axis."""
+    """Read the values at positions along an axis."""
     last = x.shape[axis] - 1
     low = np.floor(at).astype(np.int64)
 
@@ -96,7 +96,7 @@ def _read(x: Array, at: Any, axis: int, mode: str) -> Array:
 
 
 def _cubic(distance: Any) -> Any:
-    """The weight at a distance: Keys' kernel with a = -0.75."""
+    """Compute the weight at a distance: Keys' kernel with a = -0.75."""
     a, d = -0.75, distance
     inner = (a + 2) * d**3 - (a + 3) * d**2 + 1
     outer = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
@@ -109,8 +109,11 @@ def _cubic(distance: Any) -> Any:
 def _positions_of_windows(
     sizes: Ints, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilations: Ints
 ) -> tuple[list[tuple[int, int]], list[int], list[tuple[slice, ...]]]:
-    """The padding, the number of windows along both axes, and for each place in a window the part
-    of the padded image that the windows have there."""
+    """Compute the padding, the number of windows along both axes, and the slices of windows.
+
+    For each place in a window, a slice selects the part of the padded image at this place of all
+    windows.
+    """
     if len(paddings) == 4:
         top, left, bottom, right = paddings
         pads = [(top, bottom), (left, right)]
@@ -181,7 +184,7 @@ def fold(
 
 
 def _reflect_positions(at: Array, size: int, align_corners: bool) -> Array:
-    """Positions mirrored at the centres of the outer pixels, or at their outer edges."""
+    """Mirror positions at the centers of the outer pixels, or at their outer edges."""
     edge = 0.0 if align_corners else 0.5
     span = size - 1 + 2 * edge
     if not span:

@@ -1,1 +1,1 @@
-"""Programs on their way to executables: passes, lowering, kernels that were tried."""
+"""Compilation of programs: passes, lowering, trials of kernels."""

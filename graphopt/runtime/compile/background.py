@@ -1,8 +1,8 @@
-"""A thread for work whose end no caller needs: it does one thing after the other, in order.
+"""A background thread for work whose completion no caller waits for; it works in order.
 
-The thread ends with the process, which waits for the work under way: XLA cannot stop a compilation,
-and aborts a process that leaves while it compiles. Work that has not begun is left undone, as is
-work that waits for another process.
+The thread ends with the process, which waits for the current work: XLA cannot stop a compilation,
+and aborts a process that exits while it compiles. Queued work is dropped, as is work that waits for
+another process.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ T = TypeVar("T")
 
 
 class Work(Protocol):
-    """Something to do; it keeps its errors to itself."""
+    """Work for the background thread; it handles its own errors."""
 
     def work(self) -> None:
-        """Do it."""
+        """Do the work."""
         ...
 
 
 class _Thread:
-    """A thread that the process may leave.
+    """A thread that does not keep the process from ending.
 
-    An interrupt while `threading.Thread` starts one may leave its caller waiting for ever, or raise
-    a RuntimeError in place of the interrupt: it waits for a condition.
+    While `threading.Thread` starts a thread, it waits for a condition: an interrupt then may leave
+    the caller waiting for ever, or raise a RuntimeError in place of the interrupt.
     """
 
     def __init__(self, run: Callable[[], None]) -> None:
@@ -48,7 +48,7 @@ class _Thread:
         self._begun.acquire()
 
     def start(self) -> None:
-        """Begin; RuntimeError while the process ends."""
+        """Start the thread; RuntimeError while the process ends."""
         _thread.start_new_thread(self._main, ())
         self._begun.acquire(timeout=1.0)
 
@@ -61,12 +61,12 @@ class _Thread:
             self._ended = True
 
     def is_alive(self) -> bool:
-        """True from the begin to the end."""
+        """Return whether the thread has started and not ended."""
         return self.ident != 0 and not self._ended
 
 
 class _Worker:
-    """The thread, from its first work on, and what it has to do."""
+    """The work queue and its thread, which starts with the first work."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[weakref.ref[Work] | None] = SimpleQueue()
@@ -77,7 +77,7 @@ class _Worker:
         """True while the thread waits for another process, and may be left."""
 
     def submit(self, work: Work) -> None:
-        """Have it done, unless it is gone by then."""
+        """Queue work by a weak reference, and start the thread if none is alive."""
         self._queue.put(weakref.ref(work))
         with self._lock:
             if any(thread.is_alive() for thread in self._threads):
@@ -89,7 +89,7 @@ class _Worker:
                 thread.start()
 
     def close(self) -> None:
-        """Wait for what is under way; a Ctrl-C meanwhile ends the process at once."""
+        """Wait for the current work at exit; a Ctrl-C meanwhile ends the process at once."""
         self._closing = True
         self._queue.put(None)
         try:
@@ -105,13 +105,14 @@ class _Worker:
             os.kill(os.getpid(), signal.SIGINT)
 
     def forget_threads(self) -> None:
-        """They are those of the process that this one is a child of."""
+        """Drop the threads after a fork: they belong to the parent process."""
         self._threads.clear()
 
     def wait(self, end: Callable[[], T]) -> T:
-        """The value of `end`, which waits for another process.
+        """Return `end()`, which waits for another process.
 
-        The process may end meanwhile: then the thread stays here, and touches nothing any more.
+        This process may end meanwhile: then the thread blocks here for good, and touches nothing
+        more.
         """
         if threading.get_ident() not in [thread.ident for thread in self._threads]:
             return end()
@@ -137,9 +138,9 @@ class _Worker:
 
 @contextmanager
 def _short_turns() -> Iterator[None]:
-    """Let threads wait less for the lock of the interpreter, which this one holds while it traces.
+    """Shorten the switch interval while this thread holds the GIL to trace.
 
-    A step in NumPy gives it up in each operator, and would wait 5 ms each time to have it back.
+    A step in NumPy releases the GIL in each operator, and would wait 5 ms each time to get it back.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, TURN))
@@ -159,17 +160,17 @@ _worker = [_Worker()]
 
 
 def submit(work: Work) -> None:
-    """Have the thread do this, after what was submitted before. It keeps no work alive."""
+    """Queue work for the background thread, which keeps no work alive."""
     _worker[0].submit(work)
 
 
 def wait_for(end: Callable[[], T]) -> T:
-    """The value of `end`, which waits for another process, in work of the thread or elsewhere."""
+    """Return `end()`, which waits for another process, on the background thread or another."""
     return _worker[0].wait(end)
 
 
 def _after_fork() -> None:
-    """A child has no thread; what its parent's thread was doing stays undone in the child."""
+    """Start afresh in a child process, which has no thread and drops its parent's work."""
     _worker[0].forget_threads()
     _worker[0] = _Worker()
 

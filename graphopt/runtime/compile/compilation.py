@@ -1,8 +1,8 @@
-"""A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
+"""A compilation: a program with feeds, fetches, strategy and places, and its optimized module.
 
-Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
-of them see the same passes. `compile_program` of `runtime/compile/compiling.py` gives what
-executables are made of, and is the only part that always needs JAX.
+Code that compiles, explains, exports or searches a program makes a `Compilation` first, so that all
+of it sees the same passes. `compile_program` of `runtime/compile/compiling.py` builds the input of
+executables, and is the only part that always needs JAX.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Optimized(NamedTuple):
-    """A module after its passes, and what they did."""
+    """An optimized module and the report of its passes."""
 
     module: ModuleOp
     report: Report
@@ -45,16 +45,16 @@ class Optimized(NamedTuple):
 
 @dataclass(frozen=True)
 class Compilation:
-    """A program to compile for these places; without places portably, for any platform.
+    """A program to compile for `places`; without places portably, for any platform.
 
-    A program without a strategy has the passes of its platform only. `steps` are those of one run,
-    `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
-    one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
-    come with rows to spare; the masks and counts of the rows are then fed as well. `types` are the
-    shapes and dtypes of feeds with others than their variables, `numbers` the elements of feeds
-    that are constants. With `grows`, feeds of open size that are fetched with rows joined to them
-    are buffers that have room for these rows. `in_one` is of a module that is shown or written, and
-    never run: see `parse_program`.
+    Without a strategy, only the passes of the platform run. `steps` is the number of steps of a
+    run, and `stacked` names the feeds that hold a batch for each step. `mapper` makes the replicas
+    of a data-parallel program; "auto" chooses it by places and feeds. `axes` are the padded axes of
+    feeds; the masks and counts of their rows are then fed as well. `types` are the shapes and
+    dtypes of feeds that differ from their variables, `numbers` the elements of feeds that are
+    constants. With `grows`, a feed of open size that is fetched with rows appended is a buffer with
+    room for these rows. `in_one` marks a module that is shown or written but never run: see
+    `parse_program`.
     """
 
     program: Program
@@ -74,20 +74,20 @@ class Compilation:
     in_one: bool = False
 
     def for_feeds(self, feeds: Mapping[str, Any]) -> Compilation | None:
-        """The compilation for feeds like these arrays, or types of arrays, with their sizes.
+        """Specialize to the shapes and dtypes of `feeds`, which are arrays or array types.
 
-        None where a call is more than one step on one device, or has rows to spare.
+        Return None unless a call is one step on one device, without padding rows.
         """
         return self.for_types(
             [(name, tuple(each.shape), str(each.dtype)) for name, each in feeds.items()]
         )
 
     def for_types(self, types: Iterable[tuple[str, tuple[int, ...], str]]) -> Compilation | None:
-        """As `for_feeds`, for feeds of these names, shapes and dtypes."""
+        """Specialize to feeds of these names, shapes and dtypes, as `for_feeds` does."""
         return replace(self, types=tuple(types)) if self._is_plain else None
 
     def with_numbers(self, numbers: Mapping[str, tuple[float, ...]]) -> Compilation | None:
-        """The compilation in which these feeds are constants; None as for `for_feeds`."""
+        """Make these feeds constants; return None where `for_feeds` does."""
         if not self._is_plain:
             return None
         return replace(self, numbers=tuple(sorted({**dict(self.numbers), **numbers}.items())))
@@ -101,22 +101,24 @@ class Compilation:
 
     @property
     def _is_plain(self) -> bool:
-        """True where a call is one step on one device, without rows to spare."""
+        """True if a call is one step on one device, without padding rows."""
         alone = len(self.places) == 1 and not self.data_parallel and self.steps == 1
         return alone and not self.stacked and self.axes is None and not self.grows
 
     def is_called_as(self, other: Compilation) -> bool:
-        """True for the same feeds, in any order, and the same fetches."""
+        """Return whether both have the same feeds, in any order, and the same fetches."""
         return {*self.feeds} == {*other.feeds} and self.fetches == other.fetches
 
     def parse(self) -> ModuleOp:
-        """The module before any pass, parsed again."""
+        """Parse the program again into a module that no pass has changed."""
         return self.mask()[0]
 
     def mask(self) -> tuple[ModuleOp, Masked | None]:
-        """The module before any pass, and its additional feeds; CannotPad for `axes` that cannot.
+        """Parse the module, and rewrite it for padded feeds or growing caches.
 
-        UnsupportedError and ProgramError as `parse_program`.
+        Return the module and its additional feeds, None without any. Raise CannotPad where the
+        program cannot take the padding of `axes`, UnsupportedError and ProgramError as
+        `parse_program` does.
         """
         from graphopt.ir.translate.blocks.program import parse_program
 
@@ -135,7 +137,7 @@ class Compilation:
         return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
 
     def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:
-        """Rewrite a module for feeds with rows to spare."""
+        """Rewrite a module for feeds with padding rows."""
         from xdsl.transforms.dead_code_elimination import dce
 
         from graphopt.ir.dialect.context import new_context
@@ -156,7 +158,7 @@ class Compilation:
         return mask_padding(module, axes, lengths)
 
     def pass_context(self) -> PassContext:
-        """The PassContext for the passes."""
+        """Build the PassContext of this compilation."""
         return pass_context_for(
             self.strategy,
             self.places[0].platform if self.places else "",
@@ -168,10 +170,10 @@ class Compilation:
         )
 
     def optimize(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
-        """The module after the passes, with the report.
+        """Parse and optimize the module, and report on its passes.
 
-        `near` is for a report: it has near misses, and no files of graphs are written. `validate`
-        compares each rewrite with what it replaces. PassError when a pass fails, OSError when
+        `near` is for a report: it lists near misses, and writes no graph files. `validate` compares
+        each rewrite with the ops that it replaces. Raise PassError when a pass fails, OSError when
         `debug_graphviz_path` cannot be written.
         """
         from graphopt.passes.table.manager import optimize
@@ -186,7 +188,7 @@ class Compilation:
 
 
 def _grow_caches(module: ModuleOp) -> Masked:
-    """Rewrite a module for caches that are buffers."""
+    """Rewrite a module so that its growing caches are buffers."""
     from graphopt.ir.dialect.context import new_context
     from graphopt.passes.cleanup.settle_shapes import SettleShapes
     from graphopt.passes.padding.growing import keep_caches
@@ -196,10 +198,10 @@ def _grow_caches(module: ModuleOp) -> Masked:
 
 
 def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> PassContext:
-    """The PassContext of a strategy (None for a plain program) and a platform.
+    """Build the PassContext of a strategy (None for a plain program) and a platform.
 
-    `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
-    PassContext: of those about replicas a plain program has none.
+    `platform` is cpu, gpu, tpu, or empty for a portable result. `run` holds the other fields of the
+    PassContext; a plain program uses none of those about replicas.
     """
     devices = _about(platform)
     if strategy is None:
@@ -209,7 +211,7 @@ def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) 
 
 
 def _about(platform: str) -> dict[str, Any]:
-    """The facts about the devices of a platform for passes: fields of their `PassContext`."""
+    """Collect the facts about a platform's devices as fields of a `PassContext`."""
     if platform == "cpu" and uses_kernels():
         from graphopt.runtime.compile.kernel_forms import kernels
 
@@ -237,6 +239,6 @@ def _about(platform: str) -> dict[str, Any]:
 
 
 def _recomputes(program: Program) -> bool:
-    """True when a derivative of the program names checkpoints."""
+    """Return whether a derivative of the program names checkpoints."""
     ops = (op for block in program.blocks for op in block.ops if op.type == GRAD_TYPE)
     return any(op.attrs.get(RECOMPUTE) for op in ops)

@@ -1,6 +1,6 @@
-"""An optimised program, and the mapper that makes replicas of it.
+"""An optimized program, and the mapper that makes its replicas.
 
-JAX and the lowering are imported when a step is traced, and the dialect when a module is looked at:
+JAX and the lowering are imported when a step is traced, and the dialect when a module is inspected:
 a program that NumPy computes needs no JAX, one whose executable is on disk no dialect.
 """
 
@@ -39,7 +39,7 @@ that has a derivative, about."""
 
 @dataclass(eq=False)
 class Compiled:
-    """An optimised module, and what its executables have to know of it."""
+    """An optimized module, and the facts about it that its executables need."""
 
     compilation: Compilation
     module: ModuleOp
@@ -85,12 +85,12 @@ class Compiled:
 
     @cached_property
     def size(self) -> int:
-        """The number of operators that XLA gets, about; derivatives count as two more programs."""
+        """The approximate number of operators that XLA compiles; a derivative triples it."""
         return sum(1 for _ in self.module.walk()) * (3 if self._is_differentiated else 1)
 
     @cached_property
     def convolutions(self) -> int:
-        """The number of convolutions that are differentiated, or 0."""
+        """The number of convolutions if the program is differentiated, else 0."""
         from graphopt.ir.dialect.ops.conv import Conv2dBase
 
         found = sum(isinstance(op, Conv2dBase) for op in self.module.walk())
@@ -98,7 +98,7 @@ class Compiled:
 
     @property
     def price(self) -> float:
-        """The seconds that XLA takes to compile it, about."""
+        """The approximate seconds that XLA takes to compile the module."""
         return SECONDS + PER_OP * self.size + PER_CONVOLUTION * self.convolutions
 
     @property
@@ -108,12 +108,12 @@ class Compiled:
         return any(isinstance(op, Grad) for op in self.module.walk())
 
     def note_request(self, sizes: str, reason: str) -> None:
-        """Note for reports that an executable for these sizes of the feeds is needed, and why."""
+        """Note for reports that an executable for these feed sizes is needed, and why."""
         fix = REMEDIES.get(reason, "")
         self.parts.append(CompilationPart(REQUESTED, 0.0, sizes, reason, fix))
 
     def map_replicas(self, count: int, *, even: bool) -> Replicated:
-        """The module on `count` replicas, which get equally many rows when they are `even`."""
+        """Map the module to `count` replicas; with `even` all get equally many rows."""
         compilation = self.compilation
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
@@ -155,14 +155,14 @@ class Compiled:
         return replace(found, why=why)
 
     def make_alone(self, *, donate: bool) -> Any:
-        """The jitted function of one step on one device."""
+        """Build the jitted function of one step on one device."""
         device = device_of(self.compilation.places[0])
         from graphopt.lowering import replication
 
         return replication.alone(self.module, self.plan, device, donate=donate).function
 
     def options(self) -> dict[str, Any] | None:
-        """The options of XLA for this module."""
+        """Choose XLA's compiler options for this module; None for the defaults."""
         if self.compilation.places[0].platform != "cpu":
             return None
         # a check of XLA's own passes after each of them, a tenth of its time in the quick form
@@ -187,9 +187,10 @@ class Compiled:
 
     @cached_property
     def op_by_op(self) -> Replicated:
-        """The module for one device, one XLA program for each op: sizes may depend on data.
+        """The module on one device with an XLA program for each op: sizes may depend on data.
 
-        Feeds of all sizes share it, with what was looked up of its ops and compiled of its regions.
+        Feeds of all sizes share it, with the rules found for its ops and the programs of its
+        regions.
         """
         device = device_of(self.compilation.places[0])
         from graphopt.lowering import replication
@@ -197,7 +198,7 @@ class Compiled:
         return replication.by_op(self.module, self.plan, device)
 
     def explain(self) -> Report:
-        """The report including near misses, costs and blocks, computed on the first request."""
+        """Build the report with near misses, costs and blocks, on the first request."""
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.report import timed_as
 
@@ -211,7 +212,7 @@ class Compiled:
 
     @property
     def is_startup(self) -> bool:
-        """True for a startup program, which gives state and takes nothing, on one device."""
+        """True for a startup program: it writes state, reads nothing, on one device."""
         plan = self.plan
         if plan.feeds or plan.updated or plan.read_only or plan.fetches:
             return False
@@ -219,10 +220,10 @@ class Compiled:
 
     @property
     def starts_alike(self) -> bool:
-        """True for a startup program with draws alike.
+        """True for a startup program whose random draws can share XLA programs.
 
-        XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
-        that are like it: those of one shape, and those of any shape that share a generator.
+        XLA takes long to compile a draw. A draw that runs as an op by itself is compiled once for
+        all of its shape, and for all shapes that share a generator.
         """
         if not self.is_startup:
             return False
@@ -238,12 +239,12 @@ class Compiled:
 
     @property
     def calls_python(self) -> bool:
-        """True when a step calls Python, for an op or to look for NaN."""
+        """True if a step calls Python, for an op or to check for NaN."""
         return bool(self.callers) or self.checks_finite
 
     @property
     def per_replica(self) -> bool:
-        """True when some state has a value of its own on each replica."""
+        """True if some state has a separate value on each replica."""
         ports = (*self.plan.updated, *self.plan.read_only, *self.plan.written)
         return any(port.per_replica for port in ports)
 
@@ -251,10 +252,11 @@ class Compiled:
 def choose_mapper(
     asked: str, devices: Sequence[Any] | None, count: int, *, even: bool
 ) -> tuple[str, str]:
-    """The mapper of `count` places and the reason; `devices` if there is one for each place.
+    """Choose the mapper of `count` places, and give the reason.
 
-    Replicas with different numbers of rows can run in lockstep only: with another mapper requested,
-    a warning says so. Raises UnsupportedError if the requested one cannot run.
+    `devices` has a device for each place, or is None. Replicas with different numbers of rows can
+    run in lockstep only; if another mapper was requested, warn. Raise UnsupportedError if the
+    requested mapper cannot run.
     """
     if not even:
         why = "the replicas have different numbers of rows"
@@ -281,7 +283,7 @@ def choose_mapper(
 
 
 def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Replicated:
-    """The step on the device of a place; `make` gives its jitted function."""
+    """Wrap the step on the device of `place`; `make` builds its jitted function when needed."""
 
     @functools.cache
     def sharding() -> Any:

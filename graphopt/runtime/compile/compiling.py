@@ -1,4 +1,4 @@
-"""Compiling a program: parsed, optimised, and with a plan for its steps."""
+"""Compilation of a program: parse, optimize, and plan its steps."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ from graphopt.runtime.state.prepare import Prepare
 
 
 def compile_program(compilation: Compilation) -> Compiled:
-    """Parse and optimise a program; XLA compiles it when shapes are known.
+    """Parse and optimize a program; XLA compiles it once shapes are known.
 
-    UnsupportedError for a flag of the strategy that nothing can obey, and for branches and loops
-    nested so deep that Python could not follow. CannotPad for one that cannot do with rows to
-    spare, where it is to.
+    Raise UnsupportedError for a strategy flag that nothing can obey, and for branches and loops
+    nested deeper than Python can recurse. Raise CannotPad for a program that cannot take the
+    requested padding.
     """
     check_depth(compilation.program)
     start = time.perf_counter()
@@ -119,9 +119,10 @@ def compile_program(compilation: Compilation) -> Compiled:
 
 
 def _wants_sizes(module: ModuleOp, report: Report) -> bool:
-    """True for a module that may become a better one with the sizes of its feeds.
+    """Return whether the module may compile better with the sizes of its feeds.
 
-    How convolutions and pools are computed depends on them; other passes say so as a reason.
+    The algorithms of convolutions and pools depend on sizes; other passes decline with
+    SIZE_UNKNOWN.
     """
     if any(isinstance(o, Declined) and o.reason.name == SIZE_UNKNOWN for o in report.outcomes):
         return True
@@ -130,7 +131,7 @@ def _wants_sizes(module: ModuleOp, report: Report) -> bool:
 
 
 def _convolves(module: ModuleOp) -> bool:
-    """True for inference with one convolution or more for two products of matrices."""
+    """Return whether this is inference with at least one convolution per two matrix products."""
     ops = [op for op in module.walk() if isinstance(op, PdOp)]
     convolutions = sum(isinstance(op, Conv2dBase) for op in ops)
     if not convolutions or any(isinstance(op, Grad) for op in ops):
@@ -140,7 +141,7 @@ def _convolves(module: ModuleOp) -> bool:
 
 
 def _has_barrier(op: Operation) -> bool:
-    """True for an op that is lowered with a barrier."""
+    """Return whether an op is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
     rereads = isinstance(op, Conv2dBase) and op.attr("algorithm") == "shifts"
     gathers = isinstance(op, AllGather) and bool(op.attr("again"))
@@ -149,14 +150,14 @@ def _has_barrier(op: Operation) -> bool:
 
 
 def has_kernel(op: Operation) -> bool:
-    """True for an op that a library computes, not XLA."""
+    """Return whether a library computes an op instead of XLA."""
     return isinstance(op, PdOp) and "kernel" in attr_kinds(type(op)) and bool(op.attr("kernel"))
 
 
 def _check_memory(module: ModuleOp) -> None:
-    """ProgramError for a result that is much larger than the memory of this machine.
+    """Raise ProgramError for a result more than four times the memory of this machine.
 
-    A little larger may do: XLA does not store what it fuses.
+    A smaller excess may do: XLA does not store values that it fuses.
     """
     limit = 4 * _memory()
     for op in module.walk():
@@ -171,7 +172,7 @@ def _check_memory(module: ModuleOp) -> None:
 
 @functools.cache
 def _memory() -> int:
-    """The bytes of memory of this machine; no limit where it does not say."""
+    """Read this machine's memory in bytes; `sys.maxsize` where the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

@@ -1,9 +1,9 @@
 """The forms of oneDNN's kernels that this machine may use, tried in a child process first.
 
-A form is tried once for a machine and a version of jaxlib; the verdict is beside the compiled
+A form is tried once for a machine and a version of jaxlib; the verdict is kept beside the compiled
 programs. A child process tries it, in the background, because a configuration that oneDNN does not
-know ends the process. Until there is a verdict, XLA computes. Without a directory the verdict is
-this process's own.
+know ends the process. Until there is a verdict, XLA computes. Without a directory, the verdict is
+for this process only.
 """
 
 from __future__ import annotations
@@ -42,16 +42,17 @@ Verdicts = Mapping[str, str]
 
 
 class Kernels(NamedTuple):
-    """The forms to use, and the reason why there are no more of them."""
+    """The forms to use, and the reason why other forms are missing."""
 
     forms: tuple[str, ...] = ()
     why: str = ""
 
 
 def kernels(*, now: bool = False) -> Kernels:
-    """The forms of this machine, which the first call on it has tried in the background.
+    """Return the usable forms, and start their trial in the background if none has run.
 
-    With `now` it waits for the trial; the thread of the background may.
+    With `now`, run the trial here and wait for it, unless it has begun: for the background thread
+    only.
     """
     if reason := why_not_here():
         return Kernels(why=reason)
@@ -76,7 +77,7 @@ _own: dict[str, Verdicts] = {}
 
 
 def read_verdicts() -> Verdicts | None:
-    """The verdicts of this machine and version; None before the first trial has ended."""
+    """Read the verdicts for this machine and version; None before the first trial ends."""
     name = _name()
     if name not in _own and (directory := machine_directory()) is not None:
         found = call_aside(lambda: _read_file(directory / FOLDER / name))
@@ -110,7 +111,7 @@ def write_verdicts(verdicts: Verdicts) -> None:
 
 @functools.cache
 def _name() -> str:
-    """The file of verdicts on this version of jaxlib, by these trials of this code."""
+    """Name the verdict file by jaxlib's version and a hash of the trials and kernels."""
     found = hashlib.sha256(version("jaxlib").encode())
     root = Path(__file__).parents[2]
     files = ("kernels/onednn.py", "kernels/onednn_blocks.py")
@@ -123,7 +124,7 @@ def _name() -> str:
 
 
 class KernelTrial:
-    """The trial of all forms, in the background; a process that ends does not wait for it."""
+    """A background trial of all forms; a process that ends does not wait for it."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None
@@ -131,7 +132,7 @@ class KernelTrial:
         self._started = self._stopped = False
 
     def start(self) -> None:
-        """Have it done by the thread, once."""
+        """Submit the trial to the background thread, once."""
         with self._lock:
             if self._started:
                 return
@@ -141,7 +142,7 @@ class KernelTrial:
         atexit.register(self.stop)
 
     def finish(self) -> None:
-        """Do it here, unless it was begun."""
+        """Run the trial on this thread, unless it has begun."""
         with self._lock:
             if self._started:
                 return
@@ -150,7 +151,7 @@ class KernelTrial:
         self.work()
 
     def stop(self) -> None:
-        """End the child. Nothing is kept then."""
+        """Kill the child process, and keep no verdicts."""
         with self._lock:
             self._stopped = True
             if self._child is not None:
@@ -164,7 +165,7 @@ class KernelTrial:
                 write_verdicts(verdicts)
 
     def verdicts(self) -> Verdicts | None:
-        """The verdict on each form; None when it was stopped."""
+        """Collect a verdict on each form; return None when the trial was stopped."""
         found: dict[str, str] = {}
         if reason := why_not_half():
             found[HALF] = reason
@@ -179,7 +180,7 @@ class KernelTrial:
         return found
 
     def _wait_for_child(self, forms: Sequence[str]) -> tuple[str, int]:
-        """The output of a child that tries forms, and its exit code."""
+        """Run a child that tries `forms`, and return its output and exit code."""
         with self._lock:
             if self._stopped:
                 return "", 0
@@ -201,7 +202,7 @@ class KernelTrial:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a child: on the CPU, with this package, and nothing kept or tried."""
+    """Build a child's environment: on the CPU, with this package, without caches or trials."""
     said: dict[str, Any] = {
         "JAX_PLATFORMS": "cpu",
         "JAX_ENABLE_COMPILATION_CACHE": "false",
@@ -212,19 +213,19 @@ def _environment() -> dict[str, str]:
 
 
 def _read(said: str) -> dict[str, str]:
-    """The verdicts in what a child says."""
+    """Parse the verdicts in a child's output."""
     lines = [line.split(" ", 2) for line in said.splitlines()]
     return {line[1]: line[2].strip() for line in lines if len(line) == 3 and line[0] == ENDS}
 
 
 def _form_begun(said: str) -> str:
-    """The form that a child tried last."""
+    """Find the last form that a child began to try."""
     lines = [line.split(" ") for line in said.splitlines()]
     return next((line[1] for line in reversed(lines) if line[0] == BEGINS and line[1:]), "")
 
 
 def _how(code: int) -> str:
-    """The reason to refuse the form under which a child ended so."""
+    """Describe the exit code of a child that ended during a trial."""
     return f"its trial ended with signal {-code}" if code < 0 else f"its trial ended with {code}"
 
 

@@ -1,9 +1,9 @@
-"""Kernels of GPUs and TPUs beside XLA's own code: numbers and times of single ops, kept on disk.
+"""Measurements of GPU and TPU kernels against XLA: results and times of ops, kept on disk.
 
 An op is measured once for its types on a kind of device and a version of jaxlib, when a program
-that has it is compiled; the outcomes are beside the compiled programs. A group of ops is measured
-beside the same ops without it. oneDNN's kernels for CPUs are compared within whole steps instead
-(`steps/policy.py`): there what surrounds an op decides.
+with that op is compiled; the outcomes are kept beside the compiled programs. A fused group is
+measured against the same ops without the group. oneDNN's kernels for CPUs are compared within whole
+steps instead (`steps/policy.py`): there the ops around a kernel decide.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Function = Callable[..., Arrays]
 
 
 class Probe(NamedTuple):
-    """An op with a kernel and without, as functions of the same arrays."""
+    """An op with its kernel and without, as functions of the same arrays."""
 
     kernel: Function
     plain: Function
@@ -68,7 +68,7 @@ class Probe(NamedTuple):
 
 
 class KernelProbes:
-    """Measures kernels on one device; what it has found, it finds again in other processes."""
+    """Measurements of kernels on one device, shared with other processes by a file."""
 
     def __init__(self, device: Any, clock: Callable[[], float] = time.perf_counter) -> None:
         self._device = device
@@ -79,7 +79,7 @@ class KernelProbes:
         self._failed: dict[str, KernelTime] = {}
 
     def __call__(self, op: PdOp, trained: bool) -> KernelTime:
-        """The time of an op with its kernel as a part of that without."""
+        """Measure an op: its time with the kernel, divided by the time without."""
         key = _key(op, trained)
         with self._lock:
             if self._known is None:
@@ -117,7 +117,7 @@ class KernelProbes:
         return KernelTime(self._ratio(kernel, plain, probe.operands))
 
     def _ratio(self, kernel: Function, plain: Function, operands: Arrays) -> float:
-        """The median of the ratios of times that alternate."""
+        """Time both functions alternately, and return the median ratio."""
         once = self._seconds(plain, operands, 1)
         count = max(1, min(200, round(AT_ONCE / max(once, 1e-9))))
         pairs = [
@@ -152,7 +152,7 @@ class KernelProbes:
         return {}
 
     def _write(self) -> None:
-        """Keep what is known, with what other processes have found meanwhile."""
+        """Merge the known outcomes with other processes' outcomes, and write them."""
         file = self._file()
         if file is None or self._known is None:
             return
@@ -164,7 +164,7 @@ class KernelProbes:
 
 
 def _outcome(ratio: object, refusal: object) -> KernelTime:
-    """An outcome as a file has it; ValueError for another."""
+    """Decode an outcome of the file; ValueError for a malformed one."""
     is_ratio = isinstance(ratio, (int, float)) and ratio > 0
     if not isinstance(refusal, str) or (is_ratio == bool(refusal)):
         raise ValueError("no outcome")
@@ -172,7 +172,7 @@ def _outcome(ratio: object, refusal: object) -> KernelTime:
 
 
 def _key(op: PdOp, trained: bool) -> str:
-    """The text that decides the time of an op: its properties, its ops, the types that it reads."""
+    """Build the key that decides an op's time: its text, the types that it reads, `trained`."""
     types = [str(value.type) for value in _read_by(op)]
     text = re.sub(r"%[\w.$-]+", "%", str(op))
     held = hashlib.sha256("\n".join([text, *types, str(trained)]).encode()).hexdigest()[:16]
@@ -181,7 +181,7 @@ def _key(op: PdOp, trained: bool) -> str:
 
 @functools.cache
 def _code() -> str:
-    """The code that the outcomes are of: the kernels, and how they are measured."""
+    """Hash the code of the kernels and of their measurement."""
     found, root = hashlib.sha256(), Path(__file__).parents[2]
     files = ("attention", "attention_heads", "attention_kernels", "flash", "row_rules", "rows")
     for file in (Path(__file__), *(root / f"lowering/kernels/{name}.py" for name in files)):
@@ -197,7 +197,7 @@ def _read_by(op: PdOp) -> Sequence[SSAValue]:
 
 
 def probe_of(op: PdOp, trained: bool) -> Probe:
-    """Functions of the arrays that an op reads: its results, and where it is trained gradients."""
+    """Build functions of the arrays an op reads: its results and, if `trained`, gradients."""
     read = _read_by(op)
     random = np.random.default_rng(0)
     operands = tuple(jnp.asarray(_numbers(random, value.type)) for value in read)
@@ -226,7 +226,7 @@ def probe_of(op: PdOp, trained: bool) -> Probe:
 
 
 def _without_kernel(op: PdOp) -> PdOp:
-    """The same op as XLA computes it, which reads the same values."""
+    """Clone an op without its kernel, so that XLA computes it; it reads the same values."""
     encode = attr_kinds(type(op))["algorithm"].encode
     made = op.clone()
     made.properties["algorithm"] = encode("")
@@ -234,7 +234,7 @@ def _without_kernel(op: PdOp) -> PdOp:
 
 
 def _as_function(op: PdOp, read: Sequence[SSAValue], context: Context) -> Function:
-    """An op as a function of the arrays that it reads."""
+    """Build a function that evaluates an op on the arrays it reads."""
 
     def results(*arrays: Any) -> Arrays:
         env: dict[Any, Any] = {v: (a,) for v, a in zip(read, arrays, strict=True)}
@@ -245,7 +245,7 @@ def _as_function(op: PdOp, read: Sequence[SSAValue], context: Context) -> Functi
 
 
 def _with_gradients(function: Function) -> Function:
-    """The results of a function, and the gradients of its real operands for ones."""
+    """Extend a function with the gradients of its real operands, for cotangents of ones."""
 
     def both(*arrays: Any) -> Arrays:
         reals = [at for at, array in enumerate(arrays) if jnp.issubdtype(array.dtype, np.floating)]
@@ -263,7 +263,7 @@ def _with_gradients(function: Function) -> Function:
 
 
 def _numbers(random: np.random.Generator, type: Any) -> Any:
-    """Numbers as activations have them; small whole numbers, which name classes, are 0 or 1."""
+    """Draw values like activations; integers, which may name classes, are 0 or 1."""
     assert isinstance(type, TensorType)
     dtype = dtype_of(type).numpy
     shape = [BATCH if size == UNKNOWN else size for size in shape_of(type)]
@@ -275,7 +275,7 @@ def _numbers(random: np.random.Generator, type: Any) -> Any:
 
 
 def _hiding_later(mask: Any) -> Any:
-    """The mask of this type that hides all later keys: a kernel may not read it."""
+    """Build a causal mask like `mask`: a kernel for causal attention may not read it."""
     seen = jnp.broadcast_to(jnp.tri(mask.shape[-1], dtype=bool), mask.shape)
     if mask.dtype == np.bool_:
         return seen
@@ -283,7 +283,7 @@ def _hiding_later(mask: Any) -> Any:
 
 
 def difference(found: Arrays, wanted: Arrays) -> str:
-    """The reason why numbers are not those that were wanted; "" where they are, up to rounding."""
+    """Describe the first result that differs by more than rounding; "" if none does."""
     for at, (one, other) in enumerate(zip(found, wanted, strict=True)):
         most = HALF if one.dtype.itemsize == 2 else SINGLE
         a, b = (np.asarray(each.astype("float32"), "float64") for each in (one, other))
@@ -295,5 +295,5 @@ def difference(found: Arrays, wanted: Arrays) -> str:
 
 @functools.cache
 def probes_of(device: Any) -> KernelProbes:
-    """The probes of a device of this process."""
+    """Return the probes of a device of this process."""
     return KernelProbes(device)

@@ -1,7 +1,7 @@
 """Trials of oneDNN's kernels in a child process: `python -m ...kernel_trial FORM...`.
 
-A line for each form says that it begins, and a second one how it ended. A form that ends the
-process has no second line.
+One line of output says that a form begins, a second one how it ended. A form that ends the process
+has no second line.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ def main(forms: list[str]) -> None:
 
 
 def wrong(form: str) -> str:
-    """The reason to refuse a form, "" if its numbers are those of XLA.
+    """Return the reason to refuse a form, or "" if its results agree with XLA's.
 
-    Twice with the same bits, on odd sizes, forward and derivative. KeyError for an unknown form.
+    Run each case twice and compare the bits, on odd sizes, forward and backward. KeyError for an
+    unknown form.
     """
     import jax
     import numpy as np
@@ -56,7 +57,7 @@ def wrong(form: str) -> str:
 
 
 def _try_packed() -> None:
-    """Let oneDNN read filters in blocks, of odd sizes too: what ends a process ends this one."""
+    """Let oneDNN read blocked filters, also of odd sizes: a crash there ends this child."""
     from graphopt.lowering.kernels.onednn_blocks import block_of, call_of
 
     for kernel, pad, outs in ((3, 1, 64), (1, 0, 37)):
@@ -76,7 +77,7 @@ Cases = list[tuple[Callable[..., Any], Callable[..., Any], list[tuple[int, ...]]
 
 
 def _cases() -> Mapping[str, Cases]:
-    """For each form: its function, XLA's, the shapes of operands, and their dtype."""
+    """List for each form its function, XLA's, the operand shapes, and their dtype."""
     from graphopt.lowering.kernels import onednn
     from graphopt.lowering.kernels.convolution import WAYS, FilterWindow, xla_convolution
 

@@ -1,1 +1,1 @@
-"""Devices: places, the kind of machine, the folder of its compiled code."""
+"""Devices: places, the kind of machine, the directory of its compiled code."""

@@ -1,4 +1,4 @@
-"""The directory of what is kept for other processes on machines of this kind."""
+"""The directory of the files that processes share on machines of this kind."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from graphopt.runtime.state.aside import call_aside
 
 
 def machine_directory() -> Path | None:
-    """The directory, made if need be; None when it is switched off or cannot be written.
+    """Find or make the directory; None when it is switched off or not writable.
 
-    None, with a warning, when others may write there, too.
+    Return None, with a warning, when other users may write there.
     """
     given = cache_directory()
     if given == "":
@@ -42,7 +42,7 @@ def _find_or_make(given: str | None) -> Path | None:
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those that it is in, for this user alone."""
+    """Make a directory and its missing parents, for this user alone."""
     if not directory.is_dir():
         _make(directory.parent)
         directory.mkdir(0o700, exist_ok=True)
@@ -50,9 +50,9 @@ def _make(directory: Path) -> None:
 
 @functools.cache
 def is_private(folder: Path) -> bool:
-    """True for a folder that only this user and root may write; else a warning says why not.
+    """Return whether only this user and root may write a folder; warn why if not.
 
-    Who may write it, or replace one of those that it is in, decides what code is run here.
+    A user who may write it, or replace one of its parents, decides which code runs here.
     """
     if not hasattr(os, "geteuid"):  # Windows has no such owners and modes
         return True
@@ -76,15 +76,15 @@ def is_private(folder: Path) -> bool:
 
 
 def _home() -> Path:
-    """The user's cache directory, as the XDG specification says."""
+    """Return the user's cache directory, as the XDG specification defines it."""
     given = os.environ.get("XDG_CACHE_HOME", "")
     return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
 
 
 def _machine() -> str:
-    """A name for this kind of processor: machines that share a directory may differ in theirs.
+    """Name this kind of processor: machines that share a directory may differ in theirs.
 
-    What was measured, or ended a process, without some instructions is of another kind.
+    Limits of instructions count as another kind: a measurement or a crash under them may differ.
     """
     kind = f"{platform.machine()} {platform.processor()} {sorted(instructions())}"
     if kept_from := limits():

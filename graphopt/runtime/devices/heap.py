@@ -1,8 +1,8 @@
 """The heap of the C library, which can keep the memory of a step for the next one.
 
-glibc maps a large block from the system and gives it back when it is freed, and shrinks its heap
-where that is free at the end, so that the kernel finds and clears each page in every step. With
-higher limits the memory stays with the process.
+glibc maps a large block from the system and returns it when it is freed, and shrinks its heap where
+the end is free, so that the kernel finds and clears each page in every step. With higher limits the
+memory stays with the process.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _most = [0]
 
 
 def keep_heap(held: int) -> ctypes.CDLL | None:
-    """Let the heap shrink only where it has so many free bytes at its end, or as many as before.
+    """Let the heap shrink only if it has more free bytes at its end than any `held` so far.
 
-    Gives the C library; None where that is not glibc, or a flag says to keep nothing.
+    Return the C library; None if it is not glibc, or if a flag disables this.
     """
     heap = _glibc() if keeps_scratch() else None
     if heap is not None:

@@ -11,14 +11,14 @@ from graphopt.lowering.kernels.processor import instructions
 
 
 class Machine(NamedTuple):
-    """Everything that XLA's executables depend on but the device."""
+    """Everything that XLA's executables depend on except the device."""
 
     processor: str
     instructions: frozenset[str]
     compiler: str
 
     def runs(self, other: Machine) -> str:
-        """The reason why this machine does not run executables of another one, "" if it does."""
+        """Return why this machine cannot run executables of `other`, "" if it can."""
         if self.compiler != other.compiler:
             return f"it was compiled by {other.compiler}, here is {self.compiler}"
         if self.processor != other.processor:
@@ -28,18 +28,18 @@ class Machine(NamedTuple):
         return ""
 
     def record(self) -> dict[str, Any]:
-        """The machine as JSON has it."""
+        """Encode the machine as JSON."""
         return {**self._asdict(), "instructions": sorted(self.instructions)}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Machine:
-        """The machine of a record; whatever a malformed one leads to is raised."""
+        """Decode a record; errors of a malformed one are raised unchanged."""
         names = frozenset(map(str, record["instructions"]))
         return cls(str(record["processor"]), names, str(record["compiler"]))
 
 
 def this_machine(device: Any) -> Machine:
-    """The machine and the compiler of a JAX device."""
+    """Describe the machine and the compiler of a JAX device."""
     client = device.client
     compiler = f"jaxlib {version('jaxlib')} for {client.platform} ({client.platform_version})"
     if client.platform == "cpu":

@@ -1,4 +1,4 @@
-"""Places: which device something runs on, in Paddle's words, and the JAX device that it means.
+"""Places: the device that runs a program, by Paddle's names, and the JAX device for it.
 
 Paddle pages: paddle.CPUPlace, CUDAPlace, static.cpu_places, static.cuda_places.
 """
@@ -55,7 +55,7 @@ class Place:
             )
 
     def get_device_id(self) -> int:
-        """The number of the device."""
+        """Return the number of the device."""
         return self.index
 
     def set_place(self, place: Place) -> None:
@@ -64,7 +64,7 @@ class Place:
         object.__setattr__(self, "index", place.index)
 
     def _type(self) -> int:
-        """A number for the kind of the place."""
+        """Return Paddle's number for the kind of place, -1 for a kind that Paddle lacks."""
         return _NUMBERS.get(self.platform, -1)
 
     def _equals(self, other: Place) -> bool:
@@ -83,7 +83,7 @@ class Place:
         return isinstance(self, CUDAPinnedPlace)
 
     def gpu_device_id(self) -> int:
-        """The number of the GPU."""
+        """Return the number of the GPU."""
         return self.index
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class Place:
 
 @dataclass(frozen=True, repr=False)
 class CPUPlace(Place):
-    """The host. All CPU places are one; several replicas may share it."""
+    """The host. All CPU places are equal; several replicas may share it."""
 
     index: int = 0
     platform: ClassVar[str] = "cpu"
@@ -133,7 +133,7 @@ _KINDS: Mapping[str, type[Place]] = {
 
 
 def start_backend() -> None:
-    """Do what JAX allows only before its first use.
+    """Configure what JAX allows only before its first use.
 
     Set the number of XLA's threads, make the host look like `CPU_NUM` devices, and join the job
     that the environment describes.
@@ -161,7 +161,7 @@ def _make_cpu_devices() -> None:
 
 @cache
 def devices_of(platform: str) -> tuple[Any, ...]:
-    """This process's JAX devices of a platform, () when JAX has no such backend."""
+    """List this process's JAX devices of a platform, () when JAX has no such backend."""
     start_backend()
     import_jax()
     import jax
@@ -173,7 +173,7 @@ def devices_of(platform: str) -> tuple[Any, ...]:
 
 
 def device_of(place: Place) -> Any:
-    """The JAX device of a place; DeviceError when this machine has none."""
+    """Return the JAX device of a place; DeviceError when this machine has none."""
     devices = devices_of(place.platform)
     number = 0 if place.platform == "cpu" else place.index
     if number >= len(devices):
@@ -182,16 +182,16 @@ def device_of(place: Place) -> Any:
 
 
 def check_place(place: Place) -> None:
-    """DeviceError, with what to install, when JAX cannot have such a device here.
+    """Raise DeviceError, with a package to install, when JAX has no backend for a place.
 
-    What there is of a kind that JAX supports only shows when something runs.
+    Whether a device of a supported kind exists only shows when a program runs.
     """
     if place.platform != "cpu" and not supports(place.platform):
         raise _no_device(place, 0)
 
 
 def supports(platform: str) -> bool:
-    """True when the installed JAX has a backend of this platform."""
+    """Return whether the installed JAX has a backend of this platform."""
     return any(find_spec(name) is not None for name in _PLUGINS.get(platform, ()))
 
 
@@ -207,7 +207,7 @@ def _no_device(place: Place, count: int) -> DeviceError:
 
 
 def _installation(platform: str) -> str:
-    """The command that installs JAX's backend of a platform: graphopt's extras name JAX's own."""
+    """Compose the command that installs JAX's backend of a platform by graphopt's extras."""
     if platform != "gpu":
         return f"pip install -U 'graphopt[{platform}]'"
     driver = _driver()
@@ -219,7 +219,7 @@ def _installation(platform: str) -> str:
 
 
 def _driver() -> int:
-    """The first number of the version of NVIDIA's driver; 0 where there is none."""
+    """Read the major version of NVIDIA's driver; 0 without a driver."""
     try:
         found = re.search(r"Module\D*? (\d+)\.\d", _DRIVER.read_text("utf-8", "replace"))
     except OSError:
@@ -228,7 +228,7 @@ def _driver() -> int:
 
 
 def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
-    """One device for each place, or None when places must share a device."""
+    """Return one device for each place, or None when places must share a device."""
     if all(place.platform == "cpu" for place in places):
         devices = devices_of("cpu")[: len(places)]
     else:
@@ -237,9 +237,9 @@ def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
 
 
 def as_place(spec: Any) -> Place:
-    """A place for a place or a string such as 'cpu' or 'gpu:1'; TypeError otherwise.
+    """Convert a place or a string such as 'cpu' or 'gpu:1'; TypeError otherwise.
 
-    See `FLAGS_graphopt_cuda_place` for GPUs that are not there.
+    See `FLAGS_graphopt_cuda_place` for missing GPUs.
     """
     if isinstance(spec, Place):
         return _there(spec)
@@ -251,7 +251,7 @@ def as_place(spec: Any) -> Place:
 
 
 def _there(place: Place) -> Place:
-    """A place, or the best one instead of a GPU where FLAGS_graphopt_cuda_place says so."""
+    """Return the place; FLAGS_graphopt_cuda_place may replace a missing GPU by the best device."""
     if place.platform != "gpu" or not replaces_gpus() or devices_of("gpu"):
         return place
     found = TPUPlace(place.index) if devices_of("tpu") else CPUPlace()
@@ -266,17 +266,17 @@ _chosen: list[Place] = []
 
 
 def choose_place(place: Place) -> None:
-    """Let this be the default place from now on."""
+    """Make this the default place from now on."""
     _chosen[:] = [place]
 
 
 def chosen_place() -> Place | None:
-    """The place that was chosen, if one was."""
+    """Return the place of `choose_place`, None before its first call."""
     return _chosen[0] if _chosen else None
 
 
 def default_place() -> Place:
-    """The place that was chosen, else the GPU or TPU when JAX has one, else the host."""
+    """Return the chosen place, else a GPU or TPU if JAX has one, else the host."""
     if _chosen:
         return _chosen[0]
     import_jax()
@@ -287,10 +287,10 @@ def default_place() -> Place:
 
 
 def likely_place() -> Place:
-    """The default place, found without JAX where that is possible.
+    """Find the default place, without JAX where that is possible.
 
-    What JAX_PLATFORMS names first; else the host, unless JAX has a plugin for other devices and has
-    to be asked what there is.
+    Take the first platform in JAX_PLATFORMS, else the host. Ask JAX only if it has a plugin for
+    other devices.
     """
     if _chosen:
         return _chosen[0]
@@ -303,14 +303,14 @@ def likely_place() -> Place:
 
 
 def place_of(given: object) -> Place:
-    """A place, or the likely one for None."""
+    """Convert a place, or None to the likely one."""
     return likely_place() if given is None else as_place(given)
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
-    """`device_count` host places, by default as many as the environment variable CPU_NUM says.
+    """List `device_count` host places, by default CPU_NUM of them (paddle.static.cpu_places).
 
-    When CPU_NUM is not set, it is set to 1 with a notice, as Paddle does.
+    If the environment variable CPU_NUM is not set, set it to 1 with a notice, as Paddle does.
     """
     if device_count is None:
         device_count = _cpu_num()
@@ -344,7 +344,7 @@ def _cpu_num() -> int:
 
 
 def cuda_places(device_ids: Sequence[int] | None = None) -> list[Place]:
-    """GPU places for these numbers, by default for FLAGS_selected_gpus or all visible ones."""
+    """List GPU places by number, by default FLAGS_selected_gpus or all visible GPUs."""
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
         if selected:

@@ -1,11 +1,11 @@
 """The number of threads that compute on the CPU.
 
-XLA starts its threads once, with JAX's backend: as many as PJRT_NPROC says, else one for each core
-that the process may use. `taskset` is a limit of cores, the quota of a container is not. BLAS
-computes the runs in NumPy; it starts as many as OPENBLAS_NUM_THREADS or OMP_NUM_THREADS says when
-NumPy is imported, and can have fewer at any time.
+XLA starts its threads once, with JAX's backend: PJRT_NPROC of them, else one for each core that the
+process may use. `taskset` limits the cores, the quota of a container does not. BLAS computes the
+runs in NumPy; it starts OPENBLAS_NUM_THREADS or OMP_NUM_THREADS threads when NumPy is imported, and
+can use fewer at any time.
 
-Both get one number here: that of the script, else of OMP_NUM_THREADS, else of the quota.
+Both get one number here: the script's, else OMP_NUM_THREADS, else the quota.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _given_to_xla = 0
 
 
 def limit_threads(count: int) -> None:
-    """Compute with so many threads at most from now on; the latest call counts.
+    """Limit the threads that compute from now on; the latest call counts.
 
-    Warns where XLA has started its threads with another number already, which nothing changes.
+    Warn if XLA has already started with another number, which cannot change.
     """
     global _asked
     _asked = count
@@ -41,7 +41,7 @@ def limit_threads(count: int) -> None:
 
 
 def most_threads() -> int:
-    """The number of threads that may compute, 0 for as many as there are cores."""
+    """Return the largest number of compute threads, 0 for one per core."""
     # with commas it is a number for each level of nesting
     named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     allowed = quota()
@@ -54,7 +54,7 @@ def most_threads() -> int:
 
 
 def give_xla_its_threads() -> None:
-    """Say the number to XLA, which reads it when the backend of JAX is made."""
+    """Pass the number of threads to XLA, which reads it when JAX makes its backend."""
     global _given_to_xla
     if _xla_is_started() or (not _given_to_xla and any(name in os.environ for name in _XLA)):
         return

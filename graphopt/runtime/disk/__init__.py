@@ -1,1 +1,1 @@
-"""Programs that another process compiled before: found on disk by their content."""
+"""Programs that an earlier process compiled, found on disk by their content."""

@@ -1,4 +1,4 @@
-"""Compiled programs are kept for the next process: JAX's persistent cache, in a directory of ours.
+"""JAX's persistent cache in graphopt's directory, which keeps programs for later processes.
 
 A directory that the user gave JAX, or a cache switched off, is respected.
 """
@@ -26,10 +26,10 @@ A small network compiles in less than JAX's own default of a second.
 
 @functools.cache
 def use_cache() -> Path | None:
-    """Let JAX look up what it compiles, and keep what takes it longer than MIN_SECONDS.
+    """Enable JAX's cache for programs that take it longer than MIN_SECONDS.
 
-    Returns our directory; None where the user gave JAX another one or none, and where ours cannot
-    be written. Does nothing after the first call.
+    Return our directory; None where the user gave JAX another one or none, and where ours is not
+    writable. Only the first call has an effect.
     """
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
@@ -47,7 +47,7 @@ def use_cache() -> Path | None:
 
 
 def least_seconds() -> float:
-    """Programs that compile faster are not kept."""
+    """Return JAX's setting: programs that compile in less time are not kept."""
     config: Any = jax.config
     return config.jax_persistent_cache_min_compile_time_secs
 
@@ -60,7 +60,7 @@ _found = _Found()
 
 
 def times_found() -> int:
-    """The number of programs that this thread has had from JAX's cache, and not compiled."""
+    """Count the programs that this thread has loaded from JAX's cache."""
     return _found.count
 
 

@@ -1,6 +1,6 @@
-"""The directory of what is kept on disk, and its size, found without importing JAX.
+"""The directory of cached files and its size limit, found without importing JAX.
 
-JAX's own settings decide about it, as the user gave them to JAX or to its environment.
+JAX's own settings decide both, whether the user set them in JAX or in the environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OFF = ("0", "f", "false", "n", "no", "off")
 
 
 def our_directory() -> Path | None:
-    """Our directory; None where the user gave JAX another one or none, or ours is not writable."""
+    """Return our directory; None where the user gave JAX another or none, or ours is read-only."""
     if "jax" in sys.modules:
         from graphopt.runtime.disk.cache import use_cache
 
@@ -27,7 +27,7 @@ def our_directory() -> Path | None:
 
 
 def most_bytes() -> int:
-    """The bytes of a directory at most."""
+    """Return the size limit of a directory in bytes."""
     if "jax" in sys.modules:
         import jax
 

@@ -1,7 +1,9 @@
-"""Entries on disk: bytes with their digest, in a folder that loses the least used when it is full.
+"""Entries on disk: bytes with their digest, in a folder that drops the least recently used.
 
-The digest is of the bytes and of the name of the entry, so that a file under the name of another is
-none. Entries are code that is run, or decide about it: a folder that others may write has none.
+The digest covers the bytes and the entry's name, so that a file renamed to another entry is
+invalid.
+Entries are code that is run, or decide about it: nothing is read from a folder that other users may
+write.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ T = TypeVar("T")
 
 
 def read_entry(file: Path, made_of: Callable[[bytes], T]) -> T | None:
-    """The value that `made_of` makes of the bytes of an entry; None without one.
+    """Read an entry and decode its bytes with `made_of`; None without an entry.
 
-    One that is damaged, or that nothing can be made of, is removed.
+    Remove an entry that is damaged or cannot be decoded.
     """
     return call_aside(lambda: _read(file, made_of))
 
@@ -57,9 +59,9 @@ def _read(file: Path, made_of: Callable[[bytes], T]) -> T | None:
 
 
 def write_entry(file: Path, payload: bytes, most: int) -> bool:
-    """Write an entry, whole or not at all; True when it is there.
+    """Write an entry atomically; return whether that succeeded.
 
-    Its folder has `most` bytes at most.
+    Its folder holds `most` bytes at most.
     """
     return call_aside(lambda: _write(file, payload, most))
 
@@ -77,13 +79,13 @@ def _write(file: Path, payload: bytes, most: int) -> bool:
 
 
 def remove_entry(file: Path) -> None:
-    """Remove an entry that nothing can be made of."""
+    """Remove an entry that cannot be decoded."""
     with suppress(OSError):
         file.unlink()
 
 
 def hash_value(value: object) -> str:
-    """A name for a value that is written out in full."""
+    """Hash the repr of a value, which must write the value in full."""
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
@@ -92,11 +94,11 @@ def _digest(file: Path, payload: bytes) -> bytes:
 
 
 def _make_room(folder: Path, size: int, most: int) -> None:
-    """Remove what was used least lately, where there would be too much.
+    """Remove the least recently used entries until `size` bytes fit below `most`.
 
-    To ask for the sizes of many files takes longer than to write one. So this process asks again
-    after it has written a sixteenth of the room, of which other processes write the rest. They may
-    remove files meanwhile, and what cannot be removed stays.
+    To stat many files takes longer than to write one. So this process looks again only after it has
+    written a sixteenth of the free room; other processes may use the rest. They may also remove
+    files meanwhile, and files that cannot be removed stay.
     """
     left = _room.get((folder, most), 0) - size
     if left >= 0:

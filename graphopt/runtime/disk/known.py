@@ -1,10 +1,10 @@
-"""Executables on disk by what they are made of, so that a known program is not even traced.
+"""Executables on disk, found by their inputs, so that a known program is not even traced.
 
-JAX finds what it has on disk by a lowered program, and tracing and lowering a model take longer
-than loading its executable. An entry here is found by the text of the optimised module, the types
-of its arguments and all else that a trace depends on; where the program has a key (`program_key`),
-by that in place of the text. Entries are beside JAX's, in the directory
-of `cache.py`, and only where that is ours: like JAX's, they are code that is run.
+JAX finds its entries by a lowered program, and tracing and lowering a model take longer than
+loading its executable. An entry here is found by the text of the optimized module, the types of its
+arguments and all else that a trace depends on; where the program has a key (`program_key`), the key
+replaces the text. Entries are stored beside JAX's, in the directory of `cache.py`, and only if that
+is ours: like JAX's, they are code that is run.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Options = Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class KnownExecutables:
-    """The executables on disk of one program for certain arguments, by the options of XLA.
+    """The executables on disk of one program for given argument types, by XLA options.
 
-    `results` has the structure of what a step returns.
+    `results` has the tree structure of a step's results.
     """
 
     folder: Path
@@ -58,10 +58,11 @@ class KnownExecutables:
     def of(
         cls, compiled: Compiled, replicated: Replicated, arguments: Arguments
     ) -> KnownExecutables | None:
-        """Those of a program for arguments of these types; None where nothing is kept.
+        """Find the entries of a program for these argument types; None if nothing is kept.
 
-        Nothing is kept of programs over several devices, of those that call Python (to check
-        numbers, too), or with rules from elsewhere, whose code this does not know.
+        Nothing is kept of programs on several devices or off the CPU, programs that call Python
+        (also to check numbers), and programs with rules of another package, whose code no key
+        covers.
         """
         directory = use_cache()
         kept = replicated.name == "alone" and not compiled.calls_python
@@ -84,7 +85,7 @@ class KnownExecutables:
         return cls(folder, name, device, arguments, structure, compiled, compiled.key)
 
     def load(self, options: Options) -> Any:
-        """The executable; None when there is none, or none that can be loaded."""
+        """Load the executable; None when none is on disk or it cannot be loaded."""
         made = read_entry(self._file(options), self._load)
         if made is not None:
             note_program(self.compiled, self.folder.parent)
@@ -100,7 +101,7 @@ class KnownExecutables:
         )
 
     def save(self, options: Options, executable: jax.stages.Compiled) -> bool:
-        """Keep an executable, if JAX can write it and there is room on the disk; True then."""
+        """Write an executable, if JAX can serialize it; return whether it is kept."""
         try:
             payload, _, _ = serialize_executable.serialize(executable)
         except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
@@ -117,14 +118,14 @@ class KnownExecutables:
 
 
 class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
-    """Reads an executable as `jax.experimental.serialize_executable` does, which takes any class.
+    """An unpickler of `jax.experimental.serialize_executable` that admits few classes.
 
-    A pickle may name any function to be called. Here it gets what the record of an executable is
-    made of, and nothing else.
+    A pickle may name any function to call. This reader allows only the parts of an executable's
+    record.
     """
 
     def find_class(self, module: str, name: str, /) -> Any:
-        """The class or function of this name; UnpicklingError for one that no executable has."""
+        """Find a class or function; UnpicklingError if no executable has one of this name."""
         if (module, name) == ("builtins", "getattr"):  # as the first releases of 3.11 write enums
             return _member
         if name not in _NAMES or module.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
@@ -133,7 +134,7 @@ class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
 
 
 def _member(owner: object, name: str) -> Enum:
-    """The member of an enumeration; UnpicklingError for an attribute of anything else."""
+    """Look up a member of an enumeration; UnpicklingError for any other attribute."""
     if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
         return owner[name]
     raise UnpicklingError(f"{owner!r}.{name} is no part of an executable")
@@ -152,7 +153,7 @@ _NAMES = frozenset(
 
 
 def types_of(arguments: Arguments) -> Arguments:
-    """The types of arrays, to lower a program for them; nothing keeps the arrays then."""
+    """Map arrays to their types, to lower a program without keeping the arrays alive."""
 
     def type_of(array: Any) -> jax.ShapeDtypeStruct:
         sharding = array.sharding if isinstance(array, jax.Array) else None
@@ -162,7 +163,7 @@ def types_of(arguments: Arguments) -> Arguments:
 
 
 def settings() -> tuple[Any, ...]:
-    """The versions and settings that a trace and a compilation depend on."""
+    """List the versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
     # where executables are kept, and when they run, changes none of them
     others = re.compile("cache|async_dispatch")

@@ -1,4 +1,4 @@
-"""LAPACK, made ready for executables that call it and that this process did not trace."""
+"""LAPACK calls in executables that this process did not trace."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _CALL = b"lapack_"
 
 
 def prepare_calls(program: bytes) -> None:
-    """Find the functions of LAPACK that an executable calls, before it runs.
+    """Resolve the LAPACK functions that an executable calls, before it runs.
 
-    JAX looks for them when it lowers such a call for the first time in a process. An executable
-    that was read has them as null pointers until then, and crashes the process.
+    JAX resolves them when it first lowers such a call in a process. Until then they are null
+    pointers in an executable read from disk, which crashes the process.
     """
     if _CALL in program:
         _find_functions()

@@ -1,4 +1,4 @@
-"""The code that makes modules and executables, as keys of what is on disk name it; without JAX."""
+"""A fingerprint of the code that makes modules and executables, for keys on disk; without JAX."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphopt.lowering.cores import CORES
 
 
 def rules_are_ours() -> bool:
-    """True unless another package has lowering rules or translations of operators.
+    """Return whether all lowering rules and operator translations are graphopt's own.
 
-    A registry that is not imported has none.
+    A registry that is not imported counts as empty.
     """
     return all(
         _all_ours(name, len(rules))
@@ -39,7 +39,7 @@ def _all_ours(name: str, count: int) -> bool:
 
 
 def code_settings() -> tuple[Any, ...]:
-    """The versions and settings that modules and executables depend on, but for JAX's own ones."""
+    """List the versions and settings that modules and executables depend on, except JAX's own."""
     flags = tuple(os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS"))
     return _versions(), flags, CORES
 
@@ -51,7 +51,7 @@ def _versions() -> tuple[str, ...]:
 
 
 def _own_code() -> str:
-    """A hash of the code that makes modules and traces."""
+    """Hash the code that makes modules and traces."""
     root, found = Path(__file__).parents[2], hashlib.sha256()
     for room in ("ir", "lowering", "passes", "runtime"):
         for folder, inner, names in os.walk(root / room):

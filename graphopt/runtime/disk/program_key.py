@@ -1,7 +1,7 @@
 """The key of a compilation by the content of its program, without a module.
 
-Programs of one content that are fed and fetched alike become the same module, whoever built or
-loaded them. The key has everything that parsing and passes look at, and all versions and flags.
+Programs with equal content, feeds and fetches become the same module, whether built or loaded. The
+key covers everything that parsing and passes read, and all versions and flags.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class _Unknown(Exception):
-    """A value whose content is not known."""
+    """A value whose content cannot be written into a key."""
 
 
 def key_of(compilation: Compilation, settings: object) -> str | None:
-    """The key; None for a compilation for several places, other devices than CPUs, several steps.
+    """Compute the key of a compilation for one step on one CPU place; None for any other.
 
-    None also for a program with attributes that are neither numbers, texts nor arrays. `settings`
-    are those that lowering depends on.
+    Return None also for a program with attributes that are neither numbers, texts nor arrays.
+    `settings` are the settings that affect lowering.
     """
     places = compilation.places
     plain = (
@@ -62,7 +62,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
 
 
 def _is_plain(strategy: BuildStrategy | None) -> bool:
-    """True for one whose passes are ours, write no files, and are for one process."""
+    """Return whether a strategy has only our passes, writes no files, and is for one process."""
     if strategy is None:
         return True
     return not (strategy.added_passes or strategy.debug_graphviz_path or strategy.num_trainers > 1)
@@ -94,7 +94,7 @@ def _slots(slots: Mapping[str, Iterable[str]]) -> object:
 
 
 def _content(value: Any) -> object:
-    """A value that is written as what it holds; _Unknown for other ones."""
+    """Encode a value by its content; raise _Unknown for an unsupported type."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Notes of the sizes that processes meet: the seconds of NumPy, and which are compiled; no JAX."""
+"""Notes of feed sizes that processes meet: NumPy's seconds, or that XLA compiled; no JAX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPILED = b"compiled"
 
 
 def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
-    """The note of a program with feeds of these sizes; None where nothing is kept."""
+    """Return the note file of a program with these feed sizes; None where nothing is kept."""
     directory = our_directory()
     if directory is None:
         return None
@@ -24,7 +24,7 @@ def note_of(compiled: Compiled, fed: FedArrays) -> Path | None:
 
 
 def seconds_before(note: Path | None) -> float:
-    """The seconds that NumPy took for these sizes in earlier processes; 0 when none met them."""
+    """Read the seconds that NumPy took for these sizes in earlier processes, 0 if none."""
     return (None if note is None else read_entry(note, _seconds)) or 0.0
 
 
@@ -33,16 +33,16 @@ def _seconds(payload: bytes) -> float:
 
 
 def note_seconds(note: Path, seconds: float) -> None:
-    """NumPy has taken so long for these sizes, in all processes."""
+    """Write the seconds that NumPy has taken for these sizes in all processes."""
     write_entry(note, repr(seconds).encode(), most_bytes())
 
 
 def was_compiled(note: Path | None) -> bool:
-    """True when the full form for these sizes was kept."""
+    """Return whether the full form for these sizes was kept."""
     return note is not None and read_entry(note, bytes) == _COMPILED
 
 
 def note_compiled(note: Path | None) -> None:
-    """The full form for these sizes is kept."""
+    """Note that the full form for these sizes is kept."""
     if note is not None and not was_compiled(note):
         write_entry(note, _COMPILED, most_bytes())

@@ -1,8 +1,8 @@
-"""Programs that an earlier process compiled: found on disk by their content, without their module.
+"""Programs that an earlier process compiled, found on disk by content, without a module.
 
 Where the executable of a step is on disk too (`known`), a process neither parses the program nor
 runs passes nor traces. The module is made when something else needs it: another size, a report.
-A program that cannot have rows to spare is noted, too, with the reason.
+A program that cannot take padding is noted, too, with the reason.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _GROUPS = ("updated", "read_only", "feeds", "fetches", "written", "prepared")
 
 
 def compile_program(compilation: Compilation) -> Compiled:
-    """Parse and optimise a program, for which the passes are imported now."""
+    """Parse and optimize a program; imports the passes on the first call."""
     from graphopt.runtime.compile import compiling
 
     return compiling.compile_program(compilation)
 
 
 def compiled_or_known(compilation: Compilation) -> Compiled:
-    """The program compiled, or as an earlier process did; raises as `compile_program`.
+    """Compile a program, or load its summary from disk; raise as `compile_program`.
 
-    A CannotPad is raised again in later processes.
+    A CannotPad is noted, and raised again in later processes.
     """
     directory, key = our_directory(), key_on_disk(compilation)
     if directory is None or key is None:
@@ -76,14 +76,14 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
 
 
 def key_on_disk(compilation: Compilation) -> str | None:
-    """The key of a program on disk; None for one of which nothing is kept."""
+    """Compute the key of a program on disk; None if nothing is kept of it."""
     if our_directory() is None or not rules_are_ours():
         return None
     return key_of(compilation, code_settings())
 
 
 def is_on_disk(compilation: Compilation) -> bool:
-    """True for a program that an earlier process compiled."""
+    """Return whether an earlier process compiled a program."""
     directory, key = our_directory(), key_on_disk(compilation)
     return directory is not None and key is not None and (directory / FOLDER / key).exists()
 
@@ -97,7 +97,7 @@ def _of_entry(compilation: Compilation, key: str, payload: bytes) -> Summarized 
 
 
 def has_summary(compiled: Compiled) -> bool:
-    """True for a program of which a summary says all that steps need."""
+    """Return whether a summary holds all that the steps of a program need."""
     prepare = compiled.prepare
     if compiled.calls_python or compiled.per_replica or compiled.is_startup:
         return False
@@ -105,9 +105,9 @@ def has_summary(compiled: Compiled) -> bool:
 
 
 def note_program(compiled: Compiled, directory: Path) -> None:
-    """Have later processes know a program, as there are executables of it.
+    """Write the summary of a program whose executable is on disk, for later processes.
 
-    They know the one with open sizes first, where this is for certain sizes of it.
+    They look up the program with open sizes first, so its summary is written too.
     """
     if compiled.open_sizes is not None:
         note_program(compiled.open_sizes, directory)
@@ -119,9 +119,9 @@ def note_program(compiled: Compiled, directory: Path) -> None:
 
 
 class Summarized(Compiled):
-    """A Compiled known by its record, whose module is made when something needs it.
+    """A Compiled known by its record, whose module is compiled when something needs it.
 
-    `prepare` computes what XLA has to compute of `@prepare`; a record has steps of NumPy.
+    `prepare` computes the part of `@prepare` that needs XLA; a record has NumPy steps only.
     """
 
     def __init__(
@@ -143,7 +143,8 @@ class Summarized(Compiled):
     def whole(self) -> Compiled:
         """The program, compiled here; ProgramError when it was changed meanwhile.
 
-        After a change of flags it is another module than the summary's, and is kept no more.
+        If flags have changed since, the module differs from the summary, and no executable of it is
+        kept.
         """
         program = self.compilation.program
         made = compile_program(self.compilation)
@@ -165,7 +166,7 @@ class Summarized(Compiled):
         return found
 
     def make_alone(self, *, donate: bool) -> Any:
-        """As of Compiled."""
+        """Compile the whole program, and build its function as Compiled does."""
         return self.whole.make_alone(donate=donate)
 
     @property
@@ -175,7 +176,7 @@ class Summarized(Compiled):
 
 @dataclass(frozen=True)
 class KnownPort:
-    """A port of a step on one device, as `signature.Port`, of which the module is not there."""
+    """A port of a step on one device, like `signature.Port` but without a module."""
 
     kind: str
     name: str
@@ -189,14 +190,14 @@ class KnownPort:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables that this is."""
+        """The names of the port's variables, several for a stack."""
         return self.stack_of or (self.name,)
 
 
 def record_of(compiled: Compiled) -> dict[str, Any]:
-    """The record of a program on one device, which does not call Python, as JSON has it.
+    """Encode a program as JSON; it must run on one device and not call Python.
 
-    It has no steps where XLA computes `@prepare`.
+    The record has no steps where XLA computes `@prepare`.
     """
     plan, masked, prepare = compiled.plan, compiled.masked, compiled.prepare
     steps = None if prepare is None else prepare.steps
@@ -217,7 +218,7 @@ def record_of(compiled: Compiled) -> dict[str, Any]:
 
 
 def fields_of(record: Mapping[str, Any], device: Device) -> dict[str, Any]:
-    """The fields of a Compiled that a record has; whatever a malformed one leads to is raised."""
+    """Decode the fields of a Compiled; errors of a malformed record are raised unchanged."""
     masked, steps = record["masked"], record["steps"]
     updated, read_only, feeds, fetches, written, prepared = (
         _ports(record["plan"][name]) for name in _GROUPS

@@ -1,1 +1,1 @@
-"""Many processes: which job this one belongs to, the watch over it, steps across all trainers."""
+"""Multi-process jobs: the job of this process, its watchdog, steps across all trainers."""

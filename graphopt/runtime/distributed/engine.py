@@ -1,8 +1,8 @@
-"""The engine that has started this process with others: Slurm, Open MPI, Kubernetes, Cloud TPU.
+"""The engine that started this process with others: Slurm, Open MPI, Kubernetes, Cloud TPU.
 
-JAX knows how each of them says which process this is and where the first one is. It is asked only
-where the variables of an engine are set, so a process that is alone imports nothing. Open MPI 5 no
-longer sets the variable by which JAX finds the first process; on one machine that is no question.
+JAX can find the process number and the first process for each of them. JAX is consulted only where
+the variables of an engine are set, so a single process imports nothing. Open MPI 5 no longer sets
+the variable by which JAX finds the first process; that matters only across machines.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MENDING = (
 
 
 class Started(NamedTuple):
-    """The number of this process among `processes`, and their endpoints, or only the first one's.
+    """The number of this process among `processes`, and the endpoints, or only the first.
 
-    `device` is the one accelerator that is its own, where processes share a machine.
+    `device` is this process's own accelerator, where processes share a machine.
     """
 
     processes: int
@@ -48,9 +48,9 @@ class Started(NamedTuple):
 
 @cache
 def started_by() -> Started | None:
-    """The words of the engine that has started this process; None for a process that is alone.
+    """Detect the engine that started this process; None for a single process.
 
-    WorldError for an engine that does not say where the first process is.
+    Raise WorldError for an engine that does not say where the first process is.
     """
     for engine, variables in _ENGINES:
         if all(os.environ.get(variable) for variable in variables):
@@ -61,7 +61,7 @@ def started_by() -> Started | None:
 
 
 def _found_by_jax(engine: str) -> Started | None:
-    """The findings of `jax.distributed.initialize`; None without the engine, or for one process."""
+    """Detect the job as `jax.distributed.initialize` does; None without one, or for one process."""
     import_jax()
     try:
         from jax._src.clusters import ClusterEnv
@@ -80,7 +80,7 @@ def _found_by_jax(engine: str) -> Started | None:
 
 
 def _of_open_mpi_5() -> Started | None:
-    """The words of Open MPI, all of whose processes are on this machine; else WorldError."""
+    """Read Open MPI's variables; WorldError unless all its processes are on this machine."""
     size, rank = os.environ.get("OMPI_COMM_WORLD_SIZE"), os.environ.get("OMPI_COMM_WORLD_RANK")
     if not size or not rank or int(size) < 2:
         return None
@@ -95,10 +95,9 @@ def _of_open_mpi_5() -> Started | None:
 
 
 def own_device(local: int | None, environment: Mapping[str, str]) -> int | None:
-    """The accelerator of process `local` of a machine; None for all that it can see.
+    """Choose the accelerator of process `local` on a machine; None for all visible ones.
 
-    A process that has the machine for itself takes all of them, and one that is shown a single one
-    that one.
+    A process alone on its machine takes all of them, and so does a process that sees a single one.
     """
     shown = environment.get("CUDA_VISIBLE_DEVICES", "").strip()
     beside = next((environment[name] for name in _BESIDE if environment.get(name)), "")

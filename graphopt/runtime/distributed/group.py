@@ -1,7 +1,7 @@
 """The trainers of a job as this one sees them: joining, steps, barriers, the end.
 
-The engine of communication is JAX's multi-process runtime; `Meeting` and `Member` stand around it,
-because by itself it answers a lost trainer with an abort after minutes, or with none.
+Communication runs on JAX's multi-process runtime. `Meeting` and `Member` wrap it, because by itself
+it answers a lost trainer with an abort after minutes, or with none.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SOFTWARE = ("graphopt", "jax", "jaxlib", "numpy")
 
 @dataclass
 class Announced:
-    """A step that the others know of and that is not stored here yet.
+    """A step announced to the other trainers, whose results are not stored here yet.
 
-    `about` is what runs in it. `waits` says that the trainers wait for each other, and `taken` that
+    `about` identifies the program. `waits` is true if the trainers wait for each other, `taken` if
     state was taken from trainer 0.
     """
 
@@ -46,9 +46,9 @@ class Announced:
 
 
 class TrainerGroup:
-    """The trainers of a world, which this one joins.
+    """The trainers of a world, which this process joins.
 
-    TrainerError when trainers do not come, refuse or differ.
+    Raise TrainerError when trainers do not come, refuse or differ.
     """
 
     def __init__(self, world: World) -> None:
@@ -80,7 +80,7 @@ class TrainerGroup:
         atexit.register(self.leave)
 
     def _start_jax(self, port: int) -> None:
-        """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""
+        """Connect JAX's runtime; its own timeouts are longer, so that ours expire first."""
         import_jax()
         import jax
 
@@ -119,12 +119,12 @@ class TrainerGroup:
         *,
         sync: bool,
     ) -> Announced:
-        """Announce a step; its `key` is trainer 0's when the trainers waited for each other.
+        """Announce a step; its `key` is trainer 0's if the trainers waited for each other.
 
-        They do when it does something else than the step before, or `sync` says so. What it does
-        must be the same on all of them, and so must `values`, which are compared while it runs.
-        A step that an interrupt ended here after the others had heard of it is not announced again.
-        SystemExit when the job was asked to end (SIGTERM) before this step.
+        They wait when `does` differs from the step before, or with `sync`. `does` must be equal on
+        all of them, and so must `values`, which are compared while the step runs. A step that an
+        interrupt ended here after its announcement is not announced again. Raise SystemExit when
+        the job was to end (SIGTERM) before this step.
         """
         self.member.check()
         self.member.busy_since = time.monotonic()
@@ -155,13 +155,13 @@ class TrainerGroup:
         return step
 
     def end_step(self) -> None:
-        """The step's results are there, or it was ended."""
+        """Note that the step has ended, with results or without."""
         self.member.busy_since = None
 
     def confirm(self, error: str) -> None:
-        """Wait for the others' reports on the step; TrainerError when it failed on one of them.
+        """Wait for all reports on the step; TrainerError when it failed on another trainer.
 
-        An `error` is what made it fail on this one.
+        `error` is the reason if the step failed on this one.
         """
         assert self.announced is not None
         end = f"the end of {self.announced.name}"
@@ -175,7 +175,7 @@ class TrainerGroup:
             )
 
     def find_fault(self, error: Exception) -> TrainerError | None:
-        """The fault of a trainer that caused an error of JAX, waited for if one is likely."""
+        """Find the trainer's fault that caused a JAX error; wait if one is likely."""
         text = str(error).lower()
         peer = any(word in text for word in ("gloo", "peer", "connection", "coordination", "nccl"))
         limits = self.world.timeouts
@@ -183,11 +183,11 @@ class TrainerGroup:
         return TrainerError(self.member.reason) if is_lost else None
 
     def _is_between(self, late: bool = False) -> bool:
-        """True when no step is under way, nor, unless it is `late`, will be before the end."""
+        """Return whether no step runs here and, unless `late`, none is to come."""
         return (late or self.member.is_last) and self.announced is None
 
     def barrier(self) -> None:
-        """Wait until every trainer has come here; TrainerError when one cannot."""
+        """Wait until every trainer reaches this barrier; TrainerError when one cannot."""
         self.member.check()
         if self._is_between():
             self.stopping.leave()
@@ -202,7 +202,7 @@ class TrainerGroup:
     # -- the end -----------------------------------------------------------------------------------
 
     def _watch_exceptions(self) -> None:
-        """Remember the exception that ends the script, to report it to the others."""
+        """Record the exception that ends the script, to report it to the others."""
         before = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -214,7 +214,7 @@ class TrainerGroup:
         sys.excepthook = hook
 
     def leave(self) -> None:
-        """Called at exit: wait for the others, or end at once when the job has failed."""
+        """Wait for the others at exit, or end at once when the job has failed."""
         if os.getpid() != self._pid:
             return
         self.stopping.over()

@@ -16,15 +16,15 @@ _group: TrainerGroup | None = None
 
 
 def current() -> TrainerGroup | None:
-    """The job that this process has joined, None when it is alone."""
+    """Return the job that this process has joined, None without one."""
     return _group
 
 
 def join(world: World | None = None) -> TrainerGroup | None:
-    """Join the job of `world`, by default the environment's; once, and before JAX has started.
+    """Join the job of `world`, by default the environment's; once, and before JAX starts.
 
-    Returns None for a process that is alone. Raises WorldError for settings that do not fit
-    together, TrainerError when trainers do not come, refuse or differ.
+    Return None for a single process. Raise WorldError for settings that contradict each other,
+    TrainerError when trainers do not come, refuse or differ.
     """
     global _group
     if _group is not None:
@@ -40,10 +40,10 @@ def join(world: World | None = None) -> TrainerGroup | None:
 
 
 def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
-    """The job that a data-parallel program runs in, None for a process that is alone.
+    """Find or join the job of a data-parallel program; None for a single process.
 
-    A strategy with `num_trainers`, `trainer_id` and `trainers_endpoints` describes a job as the
-    environment does. Raises WorldError if a trainer's endpoint is unknown.
+    A strategy's `num_trainers`, `trainer_id` and `trainers_endpoints` describe a job as the
+    environment does. Raise WorldError if a trainer's endpoint is unknown.
     """
     group = join()
     if group is not None or strategy.num_trainers <= 1:
@@ -60,7 +60,7 @@ def job_of(strategy: BuildStrategy) -> TrainerGroup | None:
 
 
 def strategy_for(world: World, strategy: BuildStrategy) -> BuildStrategy:
-    """The strategy with the job's number of trainers; WorldError when it names another job."""
+    """Copy a strategy with the job's number of trainers; WorldError if it names another job."""
     told = {
         "num_trainers": world.trainers,
         "trainer_id": world.trainer,

@@ -1,9 +1,9 @@
-"""Trainer 0's side of the job: the trainers present, alive, and in the same step.
+"""Trainer 0's side of the job: checks that trainers are present, alive, and in the same step.
 
-The collectives of a step are JAX's. This only watches: it never carries data of the model. It
-refuses strangers, informs all trainers as soon as one is lost, late or different, and says when
-all have come to the start, to a step, to a barrier or to the end. All of it runs in one event loop,
-so it needs no locks.
+The collectives of a step are JAX's; this only watches, and carries no data of the model. It refuses
+strangers, informs all trainers as soon as one is lost, late or different, and announces when all
+have reached the start, a step, a barrier or the end. All of it runs in one event loop, so it needs
+no locks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHOWN = 8
 
 @dataclass
 class Peer:
-    """A trainer that has come, the number of steps it has begun, and what it does in a step."""
+    """A connected trainer, the number of steps it has begun, and its description of a step."""
 
     wire: Wire
     hello: Message
@@ -46,7 +46,7 @@ class Peer:
 
 
 class Meeting:
-    """Listens at the endpoint of trainer 0."""
+    """The server at the endpoint of trainer 0."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -55,7 +55,7 @@ class Meeting:
         self._stops = self._over = False
 
     async def open(self) -> None:
-        """Listen from now on; TrainerError when that cannot be had."""
+        """Start to listen; TrainerError when the address is not available."""
         host, port = self.world.meeting_place
         try:
             listening = listen(host, port)
@@ -75,7 +75,7 @@ class Meeting:
         self._server.close()
 
     async def outlast(self, seconds: float) -> None:
-        """Wait until the other trainers are gone: JAX aborts them when trainer 0 goes first."""
+        """Wait until the other trainers are gone: JAX aborts them if trainer 0 exits first."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             if all(peer.gone for trainer, peer in self.peers.items() if trainer != 0):
@@ -107,9 +107,9 @@ class Meeting:
             self.fault(trainer, CRASHED)
 
     def _refusal(self, hello: Message | None) -> str:
-        """The reason why a process may not take part, empty when it may.
+        """Give the reason to refuse a process, or "" to admit it.
 
-        Whatever a stranger says is a reason to refuse him and never one to end the job.
+        Whatever a stranger sends is a reason to refuse the stranger, never to end the job.
         """
         if hello is None or hello["kind"] != "hello":
             return "this port belongs to a job of graphopt"
@@ -152,7 +152,7 @@ class Meeting:
                 pass
 
     def _come(self, trainer: int, peer: Peer, to: str, message: Message) -> None:
-        """A trainer has come somewhere; when all have, those go on who wait there."""
+        """Record that a trainer has reached a point; once all have, release those that wait."""
         peer.steps = int(message["steps"])
         peer.done = peer.done or to == END
         does = message["does"]
@@ -183,7 +183,7 @@ class Meeting:
                 self.close()
 
     def _check_done(self) -> None:
-        """A fault when a trainer that a step or barrier needs has ended its script."""
+        """Report a fault when a trainer that a step or barrier needs has ended its script."""
         for to, came in self._waiting.items():
             for trainer, peer in self.peers.items():
                 if peer.done and trainer not in came and to != LAST and not self._stops:
@@ -198,7 +198,7 @@ class Meeting:
             peer.wire.send(kind, **fields)
 
     def fault(self, trainer: int, reason: str) -> None:
-        """Report to all trainers that the job is over because of this one."""
+        """Report to all trainers that the job is over because of this trainer."""
         if not self._over:
             self.close()
             self._tell_all("fault", trainer=trainer, reason=reason)
@@ -245,7 +245,7 @@ class Meeting:
 
 
 def _differences(one: Message, two: Message, first: int, second: int) -> str:
-    """The differences of what two trainers do, separated by semicolons, "" for none."""
+    """List the differences between two trainers' steps, joined by semicolons; "" for none."""
     lines = [
         f"{key}: {_value_text(mine.get(key))} on trainer {first}, "
         f"{_value_text(other.get(key))} on trainer {second}"

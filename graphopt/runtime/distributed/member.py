@@ -1,4 +1,4 @@
-"""A trainer's connection to the meeting: comes with a deadline, shows that it lives, and listens.
+"""A trainer's connection to the meeting: joins by a deadline, sends heartbeats, and listens.
 
 When a fault is reported, or trainer 0 is lost, the reason is printed, waiting threads get a
 TrainerError, and the process ends by itself soon after: the main thread may be inside a collective
@@ -29,7 +29,7 @@ MAX_ANSWERS = 16
 
 
 class Member:
-    """A trainer's view of the job; `stop` ends the process, with an exit code."""
+    """A trainer's view of the job; `stop` ends the process with an exit code."""
 
     def __init__(self, world: World, stop: Callable[[int], None] | None = None) -> None:
         self.world = world
@@ -45,17 +45,17 @@ class Member:
         self._answers: dict[str, Message] = {}
 
     def join(self, **values: Any) -> Message:
-        """Come to the start; the answer, or TrainerError when trainer 0 is not there or refuses.
+        """Come to the start, return the answer; TrainerError if trainer 0 is absent or refuses.
 
-        The `values` are to be the same for all trainers. Trainer 0 has a deadline for those who are
-        missing, so that none is needed here once it has been found.
+        `values` must be equal on all trainers. Trainer 0 has a deadline for missing trainers, so
+        this one needs none once it is connected.
         """
         run(self._connect())
         self.come(START, **values)
         return self.answer(START)
 
     async def _connect(self) -> None:
-        """Try until the deadline: trainer 0 may start later."""
+        """Connect to trainer 0, with retries until the deadline: it may start later."""
         limit, (host, port) = self.world.timeouts.start, self.world.meeting_place
         deadline, problem = time.monotonic() + limit, "no answer"
         while (left := deadline - time.monotonic()) > 0:
@@ -78,7 +78,7 @@ class Member:
         )
 
     def come(self, to: str, **fields: Any) -> None:
-        """Say that this trainer is at a step or barrier; the fields that are left out are empty."""
+        """Report that this trainer has reached a step or barrier; omitted fields are empty."""
         said = {"wait": True, "does": {}, "values": {}, "key": None, "error": "", **fields}
         self.wire.send("come", to=to, steps=self.steps, **said)
 
@@ -101,7 +101,7 @@ class Member:
         self._lose(0, CRASHED)
 
     def _go(self, to: str, message: Message) -> None:
-        """All have come; the answer is kept, because a caller that was interrupted asks again."""
+        """Keep the answer that all have come: an interrupted caller may request it again."""
         with self._changed:
             while len(self._answers) >= MAX_ANSWERS:
                 del self._answers[next(iter(self._answers))]
@@ -121,9 +121,10 @@ class Member:
         self._lose(0, SILENT.format(self.world.timeouts.silence))
 
     def _lose(self, trainer: int, reason: str) -> None:
-        """The job is over: say why, wake who waits, and end this process soon.
+        """End the job: print the reason, wake waiting threads, and end this process soon.
 
-        Not before all have come, nor where the script has failed: its exception says it.
+        Only wake the threads if trainers are still missing, or if the script has failed: its own
+        exception gives the reason then.
         """
         if self._parted or self.reason:
             return
@@ -144,24 +145,24 @@ class Member:
     # -- what the script asks ----------------------------------------------------------------------
 
     def is_lost(self, wait: float = 0.0) -> bool:
-        """True when the job is over; `wait` gives the news so many seconds to arrive."""
+        """Return whether the job is over; wait up to `wait` seconds for the news."""
         return self._lost.wait(wait) if wait else self._lost.is_set()
 
     def check(self) -> None:
-        """TrainerError when the job is over."""
+        """Raise TrainerError when the job is over."""
         if self._lost.is_set():
             raise TrainerError(self.reason)
 
     def _wait(self, until: Callable[[], bool]) -> None:
-        """Wait, with the lock, as long as all trainers live; TrainerError when one does not."""
+        """Wait on the condition while all trainers live; TrainerError when one does not."""
         while not until():
             self.check()
             self._changed.wait(1.0)
 
     def next_step(self) -> int | None:
-        """The number of the step that this trainer is about to announce.
+        """Count and return the step that this trainer is about to announce.
 
-        None when the job ends before it, because its end was requested.
+        Return None when the job is to end before it.
         """
         with self._changed:
             self._wait(lambda: not self._halted or self.last_step is not None)
@@ -172,19 +173,19 @@ class Member:
 
     @property
     def is_last(self) -> bool:
-        """True when this trainer has begun all steps of a job whose end was requested."""
+        """True when this trainer has begun all steps of a job that is to end."""
         return self.last_step is not None and self.steps >= self.last_step
 
     def answer(self, to: str) -> Message:
-        """Wait until all trainers have come to a step or barrier; the answer of trainer 0."""
+        """Wait until all trainers reach a step or barrier, and return trainer 0's answer."""
         with self._changed:
             self._wait(lambda: to in self._answers)
             return self._answers[to]
 
     def leave(self, error: str) -> bool:
-        """Say goodbye and wait until all have; False when the job ended otherwise.
+        """Report the end, and wait until all have; return False when the job ended otherwise.
 
-        With an `error`, which stops the others, it does not wait for long.
+        With an `error`, which stops the others, wait for two seconds at most.
         """
         self._fails = bool(error)
         self.come(END, error=error)
@@ -196,7 +197,7 @@ class Member:
 
 
 def quit_now(code: int) -> None:
-    """End the process from any thread, even while the main thread is busy; nothing else runs."""
+    """End the process at once from any thread, even while the main thread is busy."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -1,9 +1,9 @@
-"""SIGTERM in a job: all trainers end after the same step, with SystemExit where the script is.
+"""SIGTERM in a job: all trainers end after the same step, each with SystemExit in its script.
 
-By default SIGTERM would end a process in the middle of a step, which the others then wait for. So
-the trainer that gets it asks trainer 0; each trainer says how many steps it has begun and begins no
-other; trainer 0 sends all of them the largest number, and after that step each one raises. JAX's
-service for this ends only scripts that ask it in each step.
+By default SIGTERM would end a process within a step, and the others would wait for it. So the
+trainer that gets it notifies trainer 0; each trainer reports how many steps it has begun and begins
+no other; trainer 0 sends the largest number to all, and after that step each one raises. JAX's
+service for this ends only scripts that poll it in each step.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LIMIT = 7.0
 
 
 class Stopping:
-    """The handler of SIGTERM of a trainer, if the script has set none.
+    """A trainer's handler of SIGTERM, unless the script has set one.
 
-    `ask` asks trainer 0, `is_between` says that no step is under way here and, unless it is late,
-    that none is to come; `stop` ends the process.
+    `ask` notifies trainer 0. `is_between` returns whether no step is running here and, unless it is
+    late, none is to come. `stop` ends the process.
     """
 
     def __init__(
@@ -60,13 +60,13 @@ class Stopping:
             self.leave()
 
     def leave(self) -> None:
-        """Raise the SystemExit, once: the script's clean-up must not be interrupted."""
+        """Raise SystemExit, once: the script's clean-up must not be interrupted."""
         if not self._raised:
             self._raised = True
             raise SystemExit(STOPPED)
 
     def begin(self) -> bool:
-        """This trainer is to end; False when it was so already."""
+        """Begin to end this trainer; return False if that has begun before."""
         # no lock may be taken here: this thread may hold it
         if is_first := self._since == math.inf:
             self._since = time.monotonic()
@@ -74,11 +74,11 @@ class Stopping:
         return is_first
 
     def over(self) -> None:
-        """The script has ended by itself."""
+        """Note that the script has ended by itself."""
         self._since, self._raised = 0.0, True
 
     def _urge(self) -> None:
-        """See to it that this trainer ends also when its script begins no step."""
+        """Interrupt a script that begins no step, and end the process if that fails."""
         main = threading.main_thread().ident
         while not self._raised and main is not None:
             time.sleep(0.2)

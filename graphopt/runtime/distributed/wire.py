@@ -1,6 +1,6 @@
-"""Connections between trainers: JSON objects, one a line, of bounded length, over TCP.
+"""Connections between trainers: JSON objects, one per line, of bounded length, over TCP.
 
-Nothing but numbers, strings, lists and objects can arrive, and nothing that arrives is run. All
+Only numbers, strings, lists and objects can arrive, and no received data is run as code. All
 messages of a process are sent and read in one event loop, on a thread of its own.
 """
 
@@ -28,7 +28,7 @@ _sockets: list[Any] = []
 
 @cache
 def event_loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process's messages, which runs from now on."""
+    """Start the event loop of this process's messages; later calls return the same one."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=_let_go)
     loop = asyncio.new_event_loop()
@@ -37,12 +37,12 @@ def event_loop() -> asyncio.AbstractEventLoop:
 
 
 def own(socket: Any) -> None:
-    """Keep a socket from processes that this one forks: they may live longer, and hold it open."""
+    """Register a socket to close in forked processes, which may live longer and hold it open."""
     _sockets[:] = [*(known for known in _sockets if known.fileno() >= 0), socket]
 
 
 def _let_go() -> None:
-    """Close the sockets in a process that was forked, whatever has the same number later."""
+    """Replace the sockets in a forked process by the null device, so no number is reused."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for socket in _sockets:
         if socket.fileno() >= 0:
@@ -51,7 +51,7 @@ def _let_go() -> None:
 
 
 def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in the event loop, from another thread; its result, or what it raises."""
+    """Run a coroutine in the event loop from another thread; return or raise its outcome."""
     future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
     if (error := future.exception()) is not None:
         raise error.with_traceback(None)  # its frames are the loop's
@@ -67,19 +67,19 @@ class Wire:
         own(writer.get_extra_info("socket"))
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Send a message, from any thread; from a handler of a signal, too: it takes no lock.
+        """Send a message from any thread, or from a signal handler: it takes no lock.
 
-        When the other side is gone, `receive` will notice it.
+        When the other side is gone, `receive` notices it.
         """
         text = json.dumps({"kind": kind, **fields}, separators=(",", ":"))
         event_loop().call_soon_threadsafe(self._writer.write, text.encode() + b"\n")
 
     def close(self) -> None:
-        """End the connection, from any thread, when what was sent is on its way."""
+        """Close the connection from any thread, once all messages are sent."""
         event_loop().call_soon_threadsafe(self._writer.close)
 
     async def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None at the end, on anything that is no message, and when late."""
+        """Read the next message; None at the end, for invalid data, and after the timeout."""
         try:
             line = await asyncio.wait_for(self._reader.readline(), timeout)
             message = json.loads(line) if line.endswith(b"\n") else None
@@ -90,9 +90,9 @@ class Wire:
         return message if is_message else None
 
     async def watch(self, limits: Timeouts, busy: Callable[[], float] = lambda: 0.0) -> None:
-        """Show the other side that this one lives; returns when the other one does not show it.
+        """Send heartbeats, and return when the other side has been silent for too long.
 
-        The other side hears for how many seconds this one has been `busy`.
+        A heartbeat carries for how many seconds this side has been `busy`.
         """
         last = time.monotonic()
         while True:

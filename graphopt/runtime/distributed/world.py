@@ -1,10 +1,10 @@
 """The trainers of a job, the number of this process among them, and timeouts.
 
-The first of these says so: Paddle's variables (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
-PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the endpoints),
-those of JAX (JAX_NUM_PROCESSES, JAX_PROCESS_ID, JAX_COORDINATOR_ADDRESS), those of torchrun
-(WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT), and the engine that has started the process, as JAX
-finds it (`engine.py`).
+The first source that is set defines them: Paddle's variables (PADDLE_TRAINERS_NUM,
+PADDLE_TRAINER_ID, PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of
+the endpoints), JAX's (JAX_NUM_PROCESSES, JAX_PROCESS_ID, JAX_COORDINATOR_ADDRESS), torchrun's
+(WORLD_SIZE, RANK, MASTER_ADDR, MASTER_PORT), or the engine that started the process, as JAX detects
+it (`engine.py`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ JAX_PORT = "GRAPHOPT_JAX_PORT"
 
 @dataclass(frozen=True)
 class Timeouts:
-    """Seconds until a job gives up; the variable of each is GRAPHOPT_<NAME>_TIMEOUT.
+    """Timeouts of a job in seconds; the variable of each is GRAPHOPT_<NAME>_TIMEOUT.
 
     `start`: until all trainers have come. `silence`: without a sign of life from a trainer. `step`:
-    that others wait for a trainer that is alive but does not come to a step, or that all of them
-    spend in one.
+    while others wait for a live trainer that does not come to a step, or while all are in one step.
     """
 
     start: float = 120.0
@@ -43,7 +42,7 @@ class Timeouts:
 
     @property
     def beat(self) -> float:
-        """Seconds between two signs of life."""
+        """Seconds between two heartbeats."""
         return min(self.silence / 4, 5.0)
 
     @property
@@ -53,7 +52,7 @@ class Timeouts:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Timeouts:
-        """The timeouts of an environment; WorldError for anything but positive numbers."""
+        """Read the timeouts of an environment; WorldError unless all are positive numbers."""
         found: dict[str, float] = {}
         for limit in ("start", "silence", "step"):
             name = f"GRAPHOPT_{limit.upper()}_TIMEOUT"
@@ -69,7 +68,7 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class World:
-    """The trainers of a job and this one's number among them."""
+    """The trainers of a job, and this one's number among them."""
 
     trainer: int
     endpoints: tuple[str, ...]
@@ -86,17 +85,17 @@ class World:
         return split_endpoint(self.endpoints[0])
 
     def endpoint(self, trainer: int) -> str:
-        """The endpoint of a trainer, if known."""
+        """Return the endpoint of a trainer, "" if unknown."""
         return self.endpoints[trainer] if trainer < len(self.endpoints) else ""
 
     def name(self, trainer: int) -> str:
-        """A trainer in messages."""
+        """Name a trainer for messages."""
         endpoint = self.endpoint(trainer)
         return f"trainer {trainer} ({endpoint})" if endpoint else f"trainer {trainer}"
 
 
 def split_endpoint(endpoint: str) -> tuple[str, int]:
-    """Host and port of 'host:port' ('[::1]:6170' for IPv6); WorldError for anything else."""
+    """Split 'host:port' ('[::1]:6170' for IPv6) into both; WorldError if malformed."""
     host, _, port = endpoint.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
@@ -105,13 +104,13 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens on this address and no other; OSError when it cannot."""
+    """Open a socket that listens on this address only; OSError when it cannot."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return socket.create_server((host, port), family=family, backlog=128)
 
 
 def free_ports(host: str, count: int) -> list[int]:
-    """So many different ports that are free now."""
+    """Find `count` different ports that are free now."""
     servers = [listen(host, 0) for _ in range(count)]
     ports = [server.getsockname()[1] for server in servers]
     for server in servers:
@@ -122,7 +121,7 @@ def free_ports(host: str, count: int) -> list[int]:
 def world_of(
     trainers: int, trainer: int, endpoints: Sequence[str], environment: Mapping[str, str]
 ) -> World:
-    """The world of these trainers; WorldError, naming the mistake, when they do not fit."""
+    """Build the world of these trainers; WorldError, with the mistake, if they contradict."""
     if trainers < 1:
         raise WorldError(f"the number of trainers is {trainers}; it must be 1 or more")
     if not 0 <= trainer < trainers:
@@ -153,9 +152,9 @@ def world_of(
 
 
 def world_of_environment(environment: Mapping[str, str] | None = None) -> World | None:
-    """The world that the environment describes; None for a process that is alone.
+    """Read the world from the environment; None for a single process.
 
-    `PADDLE_TRAINERS_NUM=1` makes a process alone, whatever has started it.
+    `PADDLE_TRAINERS_NUM=1` makes the process a single one, whatever started it.
     """
     environment = os.environ if environment is None else environment
     readers = (_of_paddle, _of_jax, _of_torchrun)
@@ -167,7 +166,7 @@ def world_of_environment(environment: Mapping[str, str] | None = None) -> World 
 
 
 def _of_paddle(environment: Mapping[str, str]) -> Started | None:
-    """Paddle's own variables; None without a number of trainers."""
+    """Read Paddle's own variables; None without a number of trainers."""
     if not environment.get("PADDLE_TRAINERS_NUM", "").strip():
         return None
     trainers = _number(environment, "PADDLE_TRAINERS_NUM")
@@ -185,7 +184,7 @@ def _of_paddle(environment: Mapping[str, str]) -> Started | None:
 
 
 def _of_jax(environment: Mapping[str, str]) -> Started | None:
-    """JAX's own variables, which Kubeflow Trainer sets; None without all of them."""
+    """Read JAX's own variables, which Kubeflow Trainer sets; None unless all are set."""
     address = environment.get("JAX_COORDINATOR_ADDRESS")
     count, number = "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"
     if not (address and environment.get(count) and environment.get(number)):
@@ -194,9 +193,9 @@ def _of_jax(environment: Mapping[str, str]) -> Started | None:
 
 
 def _of_torchrun(environment: Mapping[str, str]) -> Started | None:
-    """The words of torchrun and of launchers like it; None without them.
+    """Read the variables of torchrun and similar launchers; None without them.
 
-    The agent of torchrun listens at MASTER_PORT itself, so trainer 0 takes the next one.
+    The agent of torchrun listens at MASTER_PORT itself, so trainer 0 takes the next port.
     """
     if not all(environment.get(name) for name in ("WORLD_SIZE", "RANK", "MASTER_ADDR")):
         return None

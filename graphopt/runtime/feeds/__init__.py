@@ -1,1 +1,1 @@
-"""Values on their way in and out: feeds checked, padded and split, fetches."""
+"""Feeds and fetches of a run: check, pad and split feeds, merge fetches."""

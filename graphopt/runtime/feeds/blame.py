@@ -1,4 +1,4 @@
-"""Errors of a run in the words of a script: the wrong feed, or the blocks nested too deeply."""
+"""Errors of a run in terms of the script: a wrong feed, or blocks nested too deep."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPUTING = "while computing "
 
 
 def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
-    """A clearer error for this one, or this one."""
+    """Replace an error by a clearer one, if there is one."""
     made = _clearer(error, program, feed)
     if made is None:
         return error
@@ -48,9 +48,9 @@ def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | 
 
 
 def check_depth(program: Program) -> None:
-    """UnsupportedError for a program that would certainly recurse too deep, before that is tried.
+    """Raise UnsupportedError for a program that would certainly exceed the recursion limit.
 
-    RecursionError comes late: each frame on the way adds to it.
+    A RecursionError comes late: each frame on the way adds to it.
     """
     depth = _depth(program)
     if depth * _FRAMES_OF_A_LEVEL > sys.getrecursionlimit():
@@ -58,7 +58,7 @@ def check_depth(program: Program) -> None:
 
 
 def unknown_names(program: Program, feed: Feed) -> str:
-    """The text about fed names that are no variables, with the nearest ones that are."""
+    """Describe fed names that are not variables, with the nearest variables."""
     block = program.global_block()
     names = dict.fromkeys(name for one in _dicts(feed) for name in one)
     return "; ".join(
@@ -69,7 +69,7 @@ def unknown_names(program: Program, feed: Feed) -> str:
 
 
 def nearest(program: Program, name: str) -> str:
-    """The data variable that a wrong name may stand for, or all of them."""
+    """Suggest the data variable closest to a wrong name, or list all of them."""
     block = program.global_block()
     known = {k.lower(): k for k, variable in block.vars.items() if variable.is_data}
     close = get_close_matches(name.lower(), known, 1)
@@ -85,7 +85,7 @@ def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
 
 
 def _misfit(error: Exception, feed: Feed) -> FeedError | None:
-    """For an operator that cannot take what it is given, though its types allowed for it."""
+    """Describe feeds that an operator cannot compute with, although its type rule passed."""
     operator = _computing(error)
     said = _refusal(error)
     if not operator or not (said or _is_of_jax(error)):
@@ -101,19 +101,19 @@ def _misfit(error: Exception, feed: Feed) -> FeedError | None:
 
 
 def _computing(error: Exception) -> str:
-    """The operation that raised, with its result and line; empty where no rule was at work."""
+    """Read from the notes which operation raised, with its result and line; "" if none did."""
     notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
     return next(notes, "").partition("\n")[0].removeprefix(_COMPUTING)
 
 
 def _refusal(error: Exception) -> str:
-    """The words of the operation's type rule about the sizes that came; "" where it takes them."""
+    """Read the type rule's objection to the actual sizes from the notes; "" if none."""
     notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
     return next(notes, "").partition("\n")[2]
 
 
 def _is_of_jax(error: Exception) -> bool:
-    """True for an error that JAX raised, which may have left its own frames out."""
+    """Return whether JAX raised an error; it may have removed its own frames."""
     if any("JAX has removed its internal frames" in n for n in getattr(error, "__notes__", ())):
         return True
     entry = error.__traceback__

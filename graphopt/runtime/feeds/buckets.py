@@ -3,9 +3,9 @@
     buckets = Buckets({"batch": powers_of_two(8)})
     exe = static.Executor(buckets=buckets)
 
-XLA compiles a program for each shape that it meets. With buckets, the rows of a feed are rounded up
-to the next size of a bucket, the last row is repeated, and the program is rewritten so that the
-rows which were added do not count: losses, gradients and fetches are those of the feed itself (see
+XLA compiles a program for each shape that it meets. With buckets, the number of rows of a feed is
+rounded up to the next bucket, the last row is repeated, and the program is rewritten so that the
+added rows do not count: losses, gradients and fetches are those of the feed itself (see
 docs/how-to/many-sizes.md).
 """
 
@@ -28,7 +28,7 @@ STEPS = "steps"
 
 
 def powers_of_two(least: int = 1, most: int | None = None) -> Sizes:
-    """Buckets of `least`, then the powers of two above it; nothing is padded beyond `most`.
+    """Build buckets of `least` and the powers of two above it; no padding beyond `most`.
 
     At most half of the rows are padding, and n sizes take about log2(n) programs.
     """
@@ -42,13 +42,13 @@ def powers_of_two(least: int = 1, most: int | None = None) -> Sizes:
 
 
 def multiples_of(step: int) -> Sizes:
-    """Buckets of `step`, 2 `step`, 3 `step` and so on: less padding and more programs."""
+    """Build buckets of `step`, 2 `step`, 3 `step` and so on: less padding, more programs."""
     _check_positive("step", step)
     return lambda rows: -(-rows // step) * step
 
 
 def one_of(*sizes: int) -> Sizes:
-    """Buckets of just these sizes; more rows than the largest are not padded."""
+    """Build buckets of just these sizes; more rows than the largest are not padded."""
     for size in sizes:
         _check_positive("a size", size)
     ordered = sorted(sizes)
@@ -56,9 +56,9 @@ def one_of(*sizes: int) -> Sizes:
 
 
 def sparing(share: float, least: int = 1) -> Sizes:
-    """Buckets with at most this share of padding: equally many between any two powers of two.
+    """Build buckets with at most `share` of padding, equally many between powers of two.
 
-    All rows up to `least` have one. Raises ValueError for a share that is not between 0 and 1.
+    All rows up to `least` share a bucket. Raise ValueError for a share that is not between 0 and 1.
     """
     if not 0 < share < 1:
         raise ValueError(f"share should be between 0 and 1, found {share}")
@@ -78,20 +78,20 @@ def _check_positive(what: str, size: int) -> None:
 
 @dataclass(frozen=True)
 class Buckets:
-    """The axes of feeds that are padded, and the sizes they get.
+    """The axes of feeds that are padded, and their bucket sizes.
 
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
-    those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
-    dimension "batch" as its first axis when that is of unknown size. That of a feed of sequences is
-    "rows", or "rows of x" where the first feed with its lengths is x. Sequences that the program
-    pads to the longest one have "steps", of the sizes of their rows if it is not given. With
-    `others` every axis of unknown size is padded, that of position 2 as "axis 2", by these sizes. A
-    compiled size that is up to `reuse` times as large as needed, all dimensions together, serves
-    before another one is compiled; with `patience` only until its padding has taken that many times
-    the seconds of a compilation, and in trainings from a seed, where no time may decide, for 64
-    times as many steps. `headroom` is for sequences: a size that is compiled has room for so many
-    standard deviations of the sum of their lengths. Raises ValueError for a name in `axes` that has
-    no sizes, and for a `reuse` below 1.
+    axes without padding: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
+    dimension "batch" as its first axis if the size of that is unknown. The first axis of a feed of
+    sequences is "rows", or "rows of x" where the first feed with its lengths is x. Sequences that
+    the program pads to the longest one have "steps", by default with the buckets of their rows.
+    With `others` every axis of unknown size is padded by these sizes; the axis of position 2 is
+    "axis 2". A compiled size of up to `reuse` times the needed one, all dimensions together, is
+    used before another one is compiled. With `patience` that holds only until its padding has taken
+    that many times the seconds of a compilation; in seeded training, where no timing may decide,
+    for 64 times as many steps. `headroom` is for sequences: a compiled size has room for so many
+    standard deviations of the sum of their lengths. Raise ValueError for a name in `axes` without
+    sizes, and for a `reuse` below 1.
     """
 
     sizes: Mapping[str, Sizes]
@@ -115,10 +115,10 @@ class Buckets:
     def names(
         self, feed: str, shape: Sequence[int], *, first: str = BATCH
     ) -> tuple[str | None, ...]:
-        """The dimension of each axis of a feed with this declared shape, usually `first` and so on.
+        """Name the dimension of each axis of a feed with this declared shape.
 
-        Raises ValueError when `axes` names more or fewer axes than there are, or one whose size
-        the program fixes.
+        By default that is `first`, "axis 1" and so on. Raise ValueError when `axes` has another
+        number of axes, or names one whose size the program fixes.
         """
         given = self.axes.get(feed)
         if given is None:
@@ -137,7 +137,7 @@ class Buckets:
         return tuple(given)
 
     def fit(self, dimension: str, rows: int) -> int:
-        """The size of the bucket of a dimension for so many rows."""
+        """Round the rows of a dimension up to its bucket."""
         sizes = self._sizes_of(dimension)
         assert sizes is not None, dimension
         return sizes(rows)
@@ -150,28 +150,28 @@ class Buckets:
 
 
 def names_by_position(shape: Sequence[int], *, first: str = BATCH) -> tuple[str | None, ...]:
-    """The dimension of each axis of unknown size: `first`, "axis 1" and so on; None for others."""
+    """Name each axis of unknown size `first`, "axis 1" and so on; None for the others."""
     names = (f"axis {at}" if at else first for at in range(len(shape)))
     return tuple(name if size == -1 else None for name, size in zip(names, shape, strict=True))
 
 
 def sequences(share: float = 0.25) -> Buckets:
-    """Buckets for feeds of sequences: their rows, and the first axis of the feeds beside them.
+    """Build buckets for feeds of sequences: their rows, and the first axis of other feeds.
 
-    At most `share` of the rows is padding, about a tenth where every number of rows is as likely.
-    Few rows, whose work is nothing beside a compilation, have one size. A size that is compiled has
-    room for the next batches, if their lengths vary as those in this one. It serves batches of half
-    the rows and more, until padding them has taken as long as compiling their own size.
+    At most `share` of the rows is padding, about a tenth if all numbers of rows are equally likely.
+    Few rows, whose work is negligible against a compilation, share one size. A compiled size has
+    room for the next batches, if their lengths vary as in this one. It serves batches of half the
+    rows and more, until padding them has taken as long as compiling their own size.
     """
     sizes = {BATCH: sparing(share), ROWS: sparing(share, least=16), STEPS: sparing(share, least=8)}
     return Buckets(sizes, reuse=2.0, patience=1.0, headroom=2.0)
 
 
 def automatic(share: float = 0.06, reuse: float = 2.0, patience: float | None = None) -> Buckets:
-    """Buckets for all axes of unknown size: at most `share` of each is padding.
+    """Build buckets for all axes of unknown size: at most `share` of each is padding.
 
-    A size that was compiled serves smaller ones, too, unless the feeds become more than `reuse`
-    times as large. Axes at one position of several feeds must have one size, as the tokens and the
-    mask of a text have; where they have not, the feeds run unpadded. `patience` is that of Buckets.
+    A compiled size serves smaller ones, too, unless it makes the feeds more than `reuse` times as
+    large. Axes at one position of several feeds must have one size, as the tokens and the mask of a
+    text have; otherwise the feeds run unpadded. For `patience` see Buckets.
     """
     return Buckets({}, others=sparing(share), reuse=reuse, patience=patience)

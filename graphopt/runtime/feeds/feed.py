@@ -1,4 +1,4 @@
-"""Feeds: what a script hands to `run`, or a program's own loaders give, as checked arrays."""
+"""Feeds as checked arrays, from a script's `run` or from the program's own loaders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphopt.runtime.state.arrays import Array, Feed, HostArray
 class StepsOfRun:
     """The number of steps of a run, and the feeds found to have a batch for each.
 
-    With `any_shape` the shapes and dtypes of variables that take any are not checked.
+    With `any_shape`, the shape and dtype of variables that take any shape are not checked.
     """
 
     count: int
@@ -29,7 +29,7 @@ class StepsOfRun:
     any_shape: bool = False
 
     def rows_first(self, variable: Variable, array: Array) -> Array:
-        """A feed of [steps, rows, …] as [rows, steps, …]; any other feed unchanged."""
+        """Transpose a feed of [steps, rows, …] to [rows, steps, …]; return others unchanged."""
         batched = bool(variable.shape) and not is_shared(variable)
         if self.count < 2 or not batched or len(array.shape) != len(variable.shape) + 1:
             return array
@@ -42,15 +42,15 @@ class StepsOfRun:
         return array.swapaxes(0, 1)
 
     def one(self, variable: Variable, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape of what one step is fed."""
+        """Remove the axis of steps from the shape of a stacked feed."""
         return (*shape[:1], *shape[2:]) if variable.name in self.stacked else tuple(shape)
 
 
 def single_feed(program: Program, feed: Feed, *, any_shape: bool = False) -> dict[str, Array]:
-    """The checked feeds of a run on one device.
+    """Check the feeds of a run on one device.
 
-    `feed` is a dict, or a list of one dict. Unknown names are warned about and left out. With
-    `any_shape` the shapes of variables that take any are not checked.
+    `feed` is a dict, or a list of one dict. Warn about unknown names, and drop them. With
+    `any_shape`, variables that take any shape are not checked.
     """
     if feed is None:
         return {}
@@ -73,9 +73,9 @@ def checked_feed(
     *,
     any_shape: bool = False,
 ) -> Iterable[tuple[str, Array]]:
-    """The names and arrays of the feeds of one place, for a run of one step unless it has `steps`.
+    """Yield the names and checked arrays of one place; a run without `steps` has one step.
 
-    With `any_shape` the shapes of variables that take any are not checked.
+    With `any_shape`, variables that take any shape are not checked.
     """
     for variable, value in fed_variables(program, with_lengths(program, feed)[0]):
         array = as_array(variable, value)
@@ -90,19 +90,19 @@ def checked_feed(
 
 
 def feeds_state(program: Program, feed: Feed) -> bool:
-    """True when a feed has a persistable variable, which keeps what it is fed."""
+    """Return whether a feed has a persistable variable, which keeps the fed value."""
     block = program.global_block()
     found = (block.find_var(name) for name in _names(feed))
     return any(variable is not None and variable.persistable for variable in found)
 
 
 def is_shared(variable: Variable) -> bool:
-    """Values that belong to the replicas and not to the batch: state, numbers, loss gradients."""
+    """Return whether each replica gets a whole value: state, numbers, gradients of the loss."""
     return variable.persistable or not variable.shape or is_loss_grad(variable)
 
 
 def is_loss_grad(variable: Variable) -> bool:
-    """True for the gradient that a loss starts with."""
+    """Return whether a variable is the initial gradient of a loss."""
     return variable.name.endswith(GRAD_SUFFIX) and variable.shape in ((), (1,))
 
 
@@ -110,8 +110,9 @@ Level: TypeAlias = Sequence[int] | HostArray
 
 
 def lengths_fed(value: object) -> list[Level]:
-    """The lengths that come with the rows of a feed, a list for each level: those of a LoDTensor,
-    or of a tuple (rows, lengths). [] for plain rows.
+    """Read the lengths fed with rows, a list for each level; [] for plain rows.
+
+    They come from a LoDTensor, or from a tuple (rows, lengths).
     """
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "shape"):
         given = cast("Level | list[Level]", value[1])
@@ -124,10 +125,10 @@ Levels = dict[str, tuple[HostArray, ...]]
 
 
 def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str, object], Levels]:
-    """The feed with the lengths that come with rows, for a program that has variables for them;
-    and all lengths of each feed of sequences, outermost first.
+    """Add lengths that come with rows to the feed, if the program has variables for them.
 
-    FeedError when they are missing, negative, or do not add up to the rows.
+    Return the feed, and all lengths of each feed of sequences, outermost first. Raise FeedError
+    when they are missing, negative, or do not add up to the rows.
     """
     block, found, known = program.global_block(), dict(feed), Levels()
     for name, value in feed.items():
@@ -166,7 +167,7 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
 
 
 def _outer(name: str, levels: Sequence[HostArray], found: Mapping[str, object]) -> list[HostArray]:
-    """The lengths outside of the innermost ones: those fed by name, else those of the tensor."""
+    """Return the lengths of all levels but the innermost: fed by name, else the tensor's."""
     named = [found.get(f"{name}{LENGTHS}{at}") for at in range(max(len(levels) - 1, 1))]
     return [np.asarray(level) for level in named if level is not None] or list(levels[:-1])
 
@@ -188,7 +189,7 @@ def _check_lengths(
 def fed_variables(
     program: Program, feed: Mapping[str, object]
 ) -> Iterable[tuple[Variable, object]]:
-    """The variables that are fed, with what is fed; others are warned about."""
+    """Yield the fed variables and their values; warn about names that are no variables."""
     block = program.global_block()
     for name, value in feed.items():
         variable = block.find_var(name)
@@ -200,11 +201,11 @@ def fed_variables(
 
 
 def as_array(variable: Variable, value: object) -> Array:
-    """A feed as an array; lists and numbers take the variable's dtype.
+    """Convert a feed to an array; lists and numbers take the variable's dtype.
 
-    A number fed to a variable of rank 1 counts as one row, as does one fed to a variable that takes
-    any shape where that has no other size than 1. Axes of size 1 at the end of the shape of another
-    variable may be missing: labels [n] are [n, 1].
+    A number fed to a variable of rank 1 counts as one row; so does one fed to a variable of any
+    shape whose sizes are all 1 or open. For another variable, trailing axes of size 1 may be
+    missing: labels [n] become [n, 1].
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return _with_last_axes(variable, cast("Array", value))
@@ -227,7 +228,7 @@ def as_array(variable: Variable, value: object) -> Array:
 
 
 def _with_last_axes(variable: Variable, array: Array) -> Array:
-    """The array with the axes of size 1 that the variable has after its last one."""
+    """Append the trailing axes of size 1 that the variable has and the array lacks."""
     missing = variable.shape[len(array.shape) :]
     if not array.shape and variable.takes_any_shape and set(missing) <= {-1, 1}:
         return array.reshape((1,) * len(missing))
@@ -240,9 +241,9 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
 
 
 def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> None:
-    """FeedError unless an array of this shape and dtype may be fed to the variable.
+    """Raise FeedError unless the variable accepts an array of this shape and dtype.
 
-    `shape` is what one device gets; -1 in the variable's shape accepts any size.
+    `shape` is the shape on one device; -1 in the variable's shape accepts any size.
     """
     check_dtype(variable, dtype)
     declared = variable.shape
@@ -255,7 +256,7 @@ def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> No
 
 
 def _difference(shape: Sequence[int], declared: Sequence[int]) -> str:
-    """The first size that does not fit, in words; "" where the ranks differ."""
+    """Describe the first size that does not fit; "" where the ranks differ."""
     if len(shape) != len(declared):
         return ""
     sizes = zip(shape, declared, strict=True)
@@ -264,7 +265,7 @@ def _difference(shape: Sequence[int], declared: Sequence[int]) -> str:
 
 
 def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
-    """True for a shape that differs from the declared one where that has -1 only."""
+    """Return whether a shape equals the declared one, where -1 accepts any size."""
     return len(shape) == len(declared) and all(
         want in (-1, got) for want, got in zip(declared, shape, strict=True)
     )
@@ -279,10 +280,10 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def own_types(program: Program, devices: Sequence[Shapes], dtypes: Mapping[str, str]) -> OwnTypes:
-    """The types of feeds that have others than declared, as the operators get them.
+    """Collect the types of feeds whose shape or dtype differs from the declaration.
 
-    Sizes that differ are open, and so are those that were declared so: feeds of many sizes share
-    what is compiled of the program.
+    Sizes that differ are open, as is a first axis declared open, so that feeds of many sizes share
+    a compilation.
     """
     found: list[tuple[str, tuple[int, ...], str]] = []
     for name in sorted(devices[0]):
@@ -297,7 +298,7 @@ def own_types(program: Program, devices: Sequence[Shapes], dtypes: Mapping[str, 
 
 
 def _common(shapes: Sequence[tuple[int, ...]], declared: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes that the shapes share with each other, and with a declared one of their rank."""
+    """Merge shapes with each other, and with a declared one of equal rank; -1 where they differ."""
     first = shapes[0]
     if any(len(shape) != len(first) for shape in shapes):
         raise FeedError(f"a variable was fed arrays of different ranks: {[*map(list, shapes)]}")
@@ -308,7 +309,7 @@ def _common(shapes: Sequence[tuple[int, ...]], declared: tuple[int, ...]) -> tup
 
 
 def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError) -> FeedError:
-    """The error for feeds of other types than declared that an operator cannot compute with."""
+    """Compose the error for feeds of undeclared types that an operator cannot compute with."""
     variables = {name: program.global_block().var(name) for name, _, _ in own}
     shown = ", ".join(
         f"'{name}' {list(shapes[name])} {dtype} instead of {list(variables[name].shape)} "
@@ -319,7 +320,7 @@ def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError)
 
 
 def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
-    """FeedError unless the dtypes are equal; nothing is cast."""
+    """Raise FeedError unless the dtypes are equal; nothing is cast."""
     if dtype != variable.dtype.numpy:
         found = np.dtype(dtype)
         if not found.isnative and found.newbyteorder("=") == variable.dtype.numpy:
@@ -336,10 +337,10 @@ def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
 
 
 def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
-    """The feed of a run on `count` devices, with a batch for each from the program's loaders.
+    """Extend the feed of a run on `count` devices with a batch for each from the loaders.
 
-    A loader whose variables the script feeds itself gives nothing. Raises EOFException at the end
-    of a loader's epoch, FeedError for one that is not started.
+    A loader whose variables the script feeds itself is not read. Raise EOFException at the end of a
+    loader's epoch, FeedError for a loader that is not started.
     """
     fed = _names(feed)
     silent = [reader for reader in readers if not fed.issuperset(reader.names)]
@@ -362,7 +363,7 @@ def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
 
 
 def names_fed(feed: Feed) -> tuple[str, ...]:
-    """The names in a feed of one device or of several, sorted."""
+    """List the names in a feed of one device or of several, sorted."""
     return tuple(sorted(_names(feed)))
 
 

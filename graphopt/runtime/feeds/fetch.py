@@ -1,6 +1,6 @@
-"""Fetches: which variables a run returns, and how the values of several replicas become one.
+"""Fetches: the variables that a run returns, and the merge of values of several replicas.
 
-A single value converts to a number, and an array of a program is the list of its elements.
+A single value converts to a number, and a tensor array of a program is the list of its elements.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
 
 class SingleValue(HostArray):
-    """An array with axes that converts to a Python number if it has one element.
+    """An ndarray with axes that converts to a Python number if it has one element.
 
-    It is an ndarray in everything else. Its rows, and what is computed from it alone or with
-    numbers, are such arrays again where they have one element or rows of one, so that a loop over
-    a batch of outputs and means over steps can be printed as well. A pickle or a file of it is
-    that of a plain array.
+    Its rows, and results computed from it alone or with numbers, are such arrays again if they have
+    one element or rows of one. So a loop over a batch of outputs and means over steps can be
+    printed as well. It is pickled and saved as a plain array.
     """
 
     # beside plain arrays the result is a plain array
@@ -54,7 +53,7 @@ class SingleValue(HostArray):
     def __array_wrap__(  # type: ignore[override]
         self, array: HostArray, context: Any = None, return_scalar: bool = False
     ) -> Any:
-        """The result of a NumPy function; NumPy's own subclasses would keep [] for a number."""
+        """Wrap a NumPy result; return a scalar for rank 0, unlike NumPy for other subclasses."""
         if not array.shape:
             return array[()]
         return array.view(SingleValue if _has_single_rows(array) else np.ndarray)
@@ -67,19 +66,19 @@ class SingleValue(HostArray):
 
 
 def _has_single_rows(array: HostArray) -> bool:
-    """True for one element with axes, and for rows of one element, such as a batch of outputs."""
+    """Return whether an array has axes and one element, or rows of one element."""
     return bool(array.shape) and (array.size == 1 or (array.ndim > 1 and array.shape[-1] == 1))
 
 
 def _element(array: HostArray) -> Any:
-    """The only element; a plain array where there are several, which NumPy refuses to convert."""
+    """Return the only element; several stay a plain array, which NumPy refuses to convert."""
     return array.item() if array.size == 1 else array.view(np.ndarray)
 
 
 def to_numpy(array: Any) -> HostArray:
-    """A copy for the caller of a run; a SingleValue where it, or each of its rows, has one element.
+    """Copy an array for the caller of a run.
 
-    A row of an array of this class is of this class as well.
+    The copy is a SingleValue if it, or each of its rows, has one element.
     """
     made = np.array(array)
     if made.shape and _has_single_rows(made):
@@ -95,9 +94,9 @@ Results: TypeAlias = list[Result] | list[list[Result]]
 
 
 def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
-    """The fetch list without its optimizer operators, and these: they select what is updated.
+    """Split optimizer operators off a fetch list: they select the updates to run.
 
-    What `Optimizer.minimize` returns counts as its operators.
+    A result of `Optimizer.minimize` counts as its operators.
     """
     if not isinstance(fetch_list, (list, tuple)):
         return fetch_list, ()
@@ -114,7 +113,7 @@ def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...
 
 
 def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
-    """The names in a fetch list, a single Variable or name, or None."""
+    """List the names in a fetch list, a single Variable or name, or None."""
     if fetch_list is None:
         return ()
     if isinstance(fetch_list, (Variable, str)):
@@ -141,9 +140,9 @@ def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
 
 
 def as_results(arrays: Sequence[Array], *, return_numpy: bool) -> list[Result]:
-    """Fetched arrays as the caller requested them: NumPy copies, or tensors left on a device.
+    """Convert fetched arrays to NumPy copies, or to tensors left on their device.
 
-    Copies from a device begin before the first one is waited for.
+    All copies from a device start before the first one is awaited.
     """
     if not return_numpy:
         return [*map(_as_tensor, arrays)]
@@ -161,9 +160,9 @@ def _as_tensor(array: Array) -> Tensor:
 
 
 def merge_replicas(name: str, values: Sequence[Array]) -> HostArray:
-    """The values of all replicas joined on axis 0; numbers become a vector.
+    """Join the values of all replicas on axis 0; numbers become a vector.
 
-    Raises ValueError when their other dimensions differ.
+    Raise FeedError when their other sizes differ.
     """
     arrays = [np.asarray(value) for value in values]
     if not arrays[0].shape:
@@ -178,7 +177,7 @@ def merge_replicas(name: str, values: Sequence[Array]) -> HostArray:
 
 
 def by_replica(fetches: Arrays) -> Fetched:
-    """The values of each fetch of replicas, one for each of them."""
+    """Split each fetch of replicas into a list with a value for each replica."""
     # with unequal rows they are lists already
     return [value if isinstance(value, list) else list(np.array(value)) for value in fetches]
 
@@ -199,10 +198,11 @@ def fetch_arrays(
     by_device: bool = False,
     merges: Callable[[], bool] = lambda: False,
 ) -> Results:
-    """The results of a step; that of an array is the list of its elements.
+    """Run a step, and return each fetched tensor array as the list of its elements.
 
-    `by_device` says that each result is a list with one for each device, `merges()` that those of
-    several devices are one. UnsupportedError for merged arrays whose length a run decides.
+    With `by_device` each result is a list with a value for each device; `merges()` returns whether
+    the values of several devices are merged. Raise UnsupportedError for merged arrays whose length
+    depends on data.
     """
     key = program.serial, program.version, names
     counts = dict(known.use(key) or {})
@@ -235,7 +235,7 @@ def fetch_arrays(
 
 
 def _elements(values: Sequence[Any], count: int | None) -> list[Any]:
-    """The elements of an array, of its parts."""
+    """Build the elements of a tensor array from its fetched parts."""
     if count is not None:
         return list(values)
     rows, sizes = values

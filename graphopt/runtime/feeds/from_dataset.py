@@ -18,7 +18,7 @@ class DatasetSource(Protocol):
     thread_num: int
 
     def feeds(self) -> Iterator[dict[str, Any]]:
-        """The feed of each batch."""
+        """Yield the feed of each batch."""
         ...
 
 
@@ -38,8 +38,8 @@ def run_from_dataset(
 ) -> None:
     """Run a step for each batch; report the fetched values of each `print_period`-th one.
 
-    `run` makes a step from a feed and what to fetch. A `fetch_handler` gets the values of its
-    variables once in `period_secs` seconds. Raises RuntimeError without a data set or threads,
+    `run` makes a step from a feed and a fetch list. A `fetch_handler` gets the values of its
+    variables once in `period_secs` seconds. Raise RuntimeError without a data set or threads,
     AssertionError unless `fetch_info` names every fetch.
     """
     if dataset is None:
@@ -81,6 +81,6 @@ def one_line(
 
 
 def elements(value: np.ndarray[Any, Any]) -> list[str]:
-    """The numbers of an array with six digits, as streams of C++ print them."""
+    """Format the elements of an array with six digits, as C++ streams print them."""
     is_float = value.dtype.kind == "f"
     return [f"{each:g}" if is_float else str(int(each)) for each in value.reshape(-1)]

@@ -1,4 +1,4 @@
-"""Fed ids and divisors are checked before a step: a compiled step cannot raise for a wrong one."""
+"""Checks of fed ids and divisors before a step: a compiled step cannot raise for a wrong one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from graphopt.runtime.state.arrays import HostArray, as_numpy
 def check_ids(
     bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, Any], verb: str = "was fed"
 ) -> None:
-    """Refuse feeds with numbers that an op could not look up, or state, which `holds` them.
+    """Check the numbers by which ops index or divide, in feeds or in state (`verb` "holds").
 
-    Raises IndexRangeError with the variable, the number, where it is, and the op, and CheckError
-    for a 0 that divides. The flag `FLAGS_graphopt_check_ids` leaves this out.
+    Raise IndexRangeError with the variable, the number, its position and the op, and CheckError for
+    a 0 that divides. The flag `FLAGS_graphopt_check_ids` disables this.
     """
     if not checks_ids():
         return

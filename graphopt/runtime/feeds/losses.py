@@ -14,12 +14,12 @@ from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 def has_backward(program: Program) -> bool:
-    """True when some operator type ends in `_grad`."""
+    """Return whether some operator type ends in `_grad`."""
     return any(op.type.endswith("_grad") for block in program.blocks for op in block.ops)
 
 
 def losses(program: Program) -> list[str]:
-    """The names of the variables that the program differentiates."""
+    """List the variables that the program differentiates, by name."""
     ops = program.global_block().ops
     found = {name for op in ops if op.type == GRAD_TYPE for name in op.input("Y")}
     if any(is_gradient(op) for op in ops):
@@ -28,7 +28,7 @@ def losses(program: Program) -> list[str]:
 
 
 def _find_seeded(op: Operator) -> str | None:
-    """The variable that a constant is the gradient of, in a program with gradient operators."""
+    """Find the variable whose gradient is a constant, in a program with gradient operators."""
     if op.type not in ("fill_constant", "fill_any_like") or is_zero(op):
         return None
     names = [base_name(name) for name in op.output("Out")]
@@ -37,7 +37,7 @@ def _find_seeded(op: Operator) -> str | None:
 
 
 def check_loss_name(program: Program, loss_name: str | None) -> None:
-    """AssertionError or ValueError unless it names the variable that is differentiated."""
+    """Raise AssertionError or ValueError unless it names the differentiated variable."""
     assert loss_name is not None, (
         "The loss name should be set, because the program contains a backward part."
     )
@@ -54,7 +54,7 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
 
 
 def _find_scaled(program: Program, name: str) -> list[str]:
-    """A variable, and those that it is a multiple or another dtype of, such as a scaled loss."""
+    """Collect a variable and the variables that it scales or casts, such as an unscaled loss."""
     found = [name]
     for op in reversed(program.global_block().ops):
         if op.type in ("elementwise_mul", "scale", "cast") and found[-1] in op.output("Out"):
@@ -63,7 +63,7 @@ def _find_scaled(program: Program, name: str) -> list[str]:
 
 
 def check_weighted(strategy: BuildStrategy) -> None:
-    """ValueError unless the strategy averages gradients, which weights by rows can then do."""
+    """Raise ValueError unless the strategy averages gradients, as weights by rows require."""
     if strategy.gradient_scale_strategy is not GradientScaleStrategy.CoeffNumDevice:
         raise ValueError(
             "sample_weighted goes with gradient_scale_strategy = CoeffNumDevice only, found "
@@ -72,12 +72,12 @@ def check_weighted(strategy: BuildStrategy) -> None:
 
 
 def is_customized(strategy: BuildStrategy) -> bool:
-    """True when the strategy requires a fed gradient of the loss."""
+    """Return whether the strategy requires a fed gradient of the loss."""
     return strategy.gradient_scale_strategy is GradientScaleStrategy.Customized
 
 
 def check_customized_seed(program: Program, strategy: BuildStrategy, feed: Any) -> None:
-    """FeedError when the strategy requires a fed gradient of the loss and it is missing."""
+    """Raise FeedError when the strategy requires a fed gradient of the loss and none is."""
     if not is_customized(strategy) or not has_backward(program):
         return
     elements = feed if isinstance(feed, (list, tuple)) else [feed]

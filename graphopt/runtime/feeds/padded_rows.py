@@ -1,4 +1,4 @@
-"""Rows of which some are padding: their masks, their counts, and fetches without them."""
+"""Padded feeds: masks and counts of their real rows, and fetches without the padding."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = Mapping[str, tuple[int, int]]
 
 
 def rows_of(factor: Factor, rows: Rows) -> tuple[int, int]:
-    """The rows of a factor that are data, and with padding."""
+    """Return the rows of a factor: the real ones, and those with padding."""
     if isinstance(factor, int):
         return factor, factor
     if isinstance(factor, Extent):
@@ -30,7 +30,7 @@ def rows_of(factor: Factor, rows: Rows) -> tuple[int, int]:
 
 
 def misfit(masked: Masked, rows: Rows) -> str:
-    """The reason against padding these sizes, "" if the results are those of the data alone."""
+    """Return the reason not to pad these sizes, "" if padding keeps the results."""
     for extent in sorted(masked.extents, key=str):
         if extent.of(rows[extent.name][0]) < 1:
             return f"too-small: {extent} is {extent.of(rows[extent.name][0])}"
@@ -44,7 +44,7 @@ def misfit(masked: Masked, rows: Rows) -> str:
 
 
 def mask_of(dim: Dim, rows: Rows) -> HostArray:
-    """The mask of the rows of a dimension that are data."""
+    """Build the mask of the real rows of a dimension."""
     mask = np.ones((), np.bool_)
     for factor in dim:
         real, size = rows_of(factor, rows)
@@ -53,12 +53,12 @@ def mask_of(dim: Dim, rows: Rows) -> HostArray:
 
 
 def count_of(dim: Dim, rows: Rows) -> int:
-    """The number of rows of a dimension that are data."""
+    """Count the real rows of a dimension."""
     return prod(rows_of(factor, rows)[0] for factor in dim)
 
 
 def cut(array: Any, axes: Axes, rows: Rows) -> Any:
-    """A fetch without the rows that stem from padding, if it has any."""
+    """Cut the rows of padding off a fetch."""
     for at, dim in enumerate(axes):
         if dim is None:
             continue

@@ -1,4 +1,4 @@
-"""Arrays on their way to a device: sent ahead of the step that reads them, which waits for none."""
+"""Arrays copied to a device ahead of the step that reads them, so that the step does not wait."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from graphopt.runtime.state.arrays import Array, HostArray, keep_on_host
 
 
 def send(array: HostArray, place: Place) -> Array:
-    """The array on the device of a place, once it is there; unchanged where that is the host.
+    """Copy an array to the device of a place; return it unchanged if that is the host.
 
-    The caller may change its own meanwhile.
+    The caller may change its own array afterwards.
     """
     if place.platform == "cpu" or place.index >= len(devices := devices_of(place.platform)):
         return array

@@ -1,4 +1,4 @@
-"""Feeds of sequences: which dimension their rows and their lengths have, and rows to spare."""
+"""Feeds of sequences: the dimensions of their rows and lengths, and their padding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Links = Mapping[str, tuple[str | None, str | None]]
 
 
 def links_of(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
-    """The dimensions of the rows and of the sequences of each feed with lengths."""
+    """Map each feed with lengths to the dimensions of its rows and of its sequences."""
     return {
         name: (axes[name][0], axes[lengths_of(name)][0])
         for name in feeds
@@ -29,7 +29,7 @@ def links_of(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
 
 
 def has_rows_to_spare(rows: Rows, links: Links) -> bool:
-    """True when each sequence that is added has a row, and rows that are added a sequence."""
+    """Return whether each padding sequence has a row, and padding rows have a sequence."""
     for pair in links.values():
         if None in pair:
             continue
@@ -40,10 +40,10 @@ def has_rows_to_spare(rows: Rows, links: Links) -> bool:
 
 
 def fit_sizes(buckets: Buckets, found: Mapping[str, int], links: Links) -> dict[str, int]:
-    """The sizes with padding of dimensions with so many rows.
+    """Choose the padded sizes of dimensions with these numbers of rows.
 
-    `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
-    are added need a sequence that is added, and each of those a row.
+    `links` are the dimensions of the rows and of the sequences of feeds with lengths: padding rows
+    need a padding sequence, and each such sequence a row.
     """
     fit = buckets.fit
     sizes = {dim: fit(dim, size) for dim, size in found.items()}
@@ -65,7 +65,7 @@ def fit_sizes(buckets: Buckets, found: Mapping[str, int], links: Links) -> dict[
 
 
 def with_headroom(buckets: Buckets, rows: Rows, links: Links, feeds: Mapping[str, Array]) -> Rows:
-    """The sizes with room for more rows, by the headroom of the buckets."""
+    """Enlarge the padded sizes by the headroom of the buckets."""
     found = {dim: real for dim, (real, _) in rows.items() if not dim.startswith(LONGEST)}
     for name, (dim, _) in links.items():
         if dim is not None:
@@ -81,7 +81,7 @@ _TAKES_SEQUENCES: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictiona
 
 
 def takes_sequences(program: Program) -> bool:
-    """True for a program with feeds of sequences, whose lengths are fed with them."""
+    """Return whether a program has feeds of sequences, whose lengths are fed with them."""
     known = _TAKES_SEQUENCES.get(program)
     if known is None or known[0] != program.version:
         names = program.global_block().vars
@@ -91,10 +91,10 @@ def takes_sequences(program: Program) -> bool:
 
 
 def rows_of_sequences(program: Program, feeds: Mapping[str, Array]) -> dict[str, str]:
-    """The dimension of the rows of each feed of sequences.
+    """Name the dimension of the rows of each feed of sequences.
 
-    Feeds of the same lengths have one: an op may join them. Feeds without lengths, which the
-    program does not need, have that of as many rows.
+    Feeds with equal lengths share one: an op may join them. A feed without lengths, which the
+    program does not need, shares the dimension of a feed with as many rows.
     """
     block = program.global_block()
     found: dict[str, str] = {}
@@ -121,12 +121,12 @@ def _is_lengths(name: str) -> bool:
 
 
 def lengths_of(name: str) -> str:
-    """The feed that has the lengths of the sequences in a feed."""
+    """Name the feed that holds the lengths of the sequences in a feed."""
     return name + LENGTHS
 
 
 def lengthen(padded: Array, real: int, rows: int) -> Array:
-    """Padded lengths: the sequences that were added have one row each, the last one the others."""
+    """Set padded lengths: each padding sequence has one row, the last one all the rest."""
     lengths = np.array(padded)
     if len(lengths) > real:
         lengths[real:] = 1

@@ -1,7 +1,8 @@
-"""Feeds cut into one part per replica.
+"""The split of feeds into one part per replica.
 
-Each feed is cut by itself in chunks of ceil(rows / D), as Paddle's ParallelExecutor does (not as
-its page says); one with lengths is cut between its outermost sequences.
+Each feed is split by itself into chunks of ceil(rows / D), as Paddle's ParallelExecutor does (not
+as
+its page says); one with lengths is split between its outermost sequences.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from graphopt.runtime.state.arrays import Array, Feed, Feeds, HostArray, unchang
 class SplitFeed:
     """The feeds of one run for `count` replicas.
 
-    `whole` has all rows of each variable when every replica gets equally many; otherwise it is
-    None and `chunks` has one dictionary per replica. Variables in `stacked` have a batch for each
-    step of the run, along axis 1. `samples` says how many rows or sequences were split of each
-    feed, `rows` how many rows of it each replica gets.
+    `whole` has all rows of each variable if every replica gets equally many; otherwise it is None
+    and `chunks` has one dictionary per replica. Variables in `stacked` have a batch for each step
+    of the run, along axis 1. `samples` maps each split feed to its number of rows or sequences,
+    `rows` to the number of its rows on each replica.
     """
 
     count: int
@@ -46,13 +47,13 @@ class SplitFeed:
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
     def feeds(self) -> Feeds:
-        """The feeds of a step: for unequal chunks a list of arrays of its own for each."""
+        """Return the feeds of a step; unequal chunks become a list with an array per replica."""
         if self.whole is not None:
             return self.whole
         return {name: [unchanging(chunk[name]) for chunk in self.chunks] for name in self.chunks[0]}
 
     def device_shapes(self) -> list[dict[str, tuple[int, ...]]]:
-        """The shapes that each replica gets; of equal ones those of the first."""
+        """List the feed shapes of each replica, or of the first if all are equal."""
         if self.whole is None or self.count == 1:
             chunks = [self.whole] if self.whole is not None else self.chunks
             return [{name: tuple(a.shape) for name, a in chunk.items()} for chunk in chunks]
@@ -69,13 +70,13 @@ def split_feed(
     steps: int = 1,
     any_shape: bool = False,
 ) -> SplitFeed:
-    """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
+    """Split the feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
     A dict is split, each feed by its own rows, or by its sequences when lengths come with it; a
     list has one dict per replica. Fewer chunks than replicas raise FeedSizeError in a training
-    program and run on fewer replicas in an inference one, where all feeds need equally many chunks.
-    An array of one dimension more than its variable has a batch for each step. With `any_shape`
-    and one step, the shapes of variables that take any are not checked.
+    program. An inference program runs on fewer replicas then, where all feeds need equally many
+    chunks. An array of one dimension more than its variable has a batch for each step. With
+    `any_shape` and one step, variables that take any shape are not checked.
     """
     found = StepsOfRun(steps, set(), any_shape and steps == 1)
     parts = _split(program, feed, count, found, training=training)
@@ -124,7 +125,7 @@ def _from_list(
 
 
 def _join(chunks: tuple[dict[str, Array], ...]) -> SplitFeed:
-    """Equal chunks side by side, so that one SPMD program can run them."""
+    """Concatenate equal chunks, so that one SPMD program can run them; leave unequal ones."""
     first = chunks[0]
     if any(chunk[name].shape != first[name].shape for chunk in chunks for name in first):
         return SplitFeed(len(chunks), None, chunks)
@@ -133,7 +134,7 @@ def _join(chunks: tuple[dict[str, Array], ...]) -> SplitFeed:
 
 
 def side_by_side(arrays: Sequence[Array]) -> Array:
-    """Chunks of one length as one array; a number for each chunk as an array of them."""
+    """Concatenate chunks of one length; stack a number for each chunk."""
     return np.concatenate(arrays) if arrays[0].shape else np.stack(arrays)
 
 
@@ -174,7 +175,7 @@ def _from_dict(
 def _chunk(
     whole: Mapping[str, Array], rows: Mapping[str, tuple[int, ...]], index: int
 ) -> dict[str, Array]:
-    """The feed of one replica: its rows of split feeds, its own one of the others."""
+    """Build the feed of one replica: its rows of split feeds, its one row of shared ones."""
     found: dict[str, Array] = {}
     for name, array in whole.items():
         sizes = rows.get(name, (1,) * (index + 1))
@@ -184,7 +185,7 @@ def _chunk(
 
 
 def _ceil_chunks(size: int, count: int) -> tuple[int, ...]:
-    """The sizes of `count` chunks: ceil(size / count) as long as there is something left."""
+    """Compute the sizes of `count` chunks: ceil(size / count) while rows are left."""
     step = -(-size // count)
     return tuple(max(min(step, size - start * step), 0) for start in range(count))
 
@@ -192,7 +193,7 @@ def _ceil_chunks(size: int, count: int) -> tuple[int, ...]:
 def _cut(
     name: str, sizes: tuple[int, ...], levels: Sequence[HostArray]
 ) -> dict[str, tuple[int, ...]]:
-    """The number of rows of a feed, and of its lengths, that belong to so many of its samples."""
+    """Count the rows of a feed, and of its lengths, for these numbers of its samples."""
     found: dict[str, tuple[int, ...]] = {}
     for at, lengths in enumerate(levels):
         last = at == len(levels) - 1
@@ -205,19 +206,19 @@ def _cut(
 
 
 def _of_lengths(name: str, levels: Mapping[str, object]) -> bool:
-    """True for a feed that is the lengths of another one."""
+    """Return whether a feed holds the lengths of another one."""
     owner, at, level = name.rpartition(LENGTHS)
     return bool(at) and owner in levels and (not level or level.isdigit())
 
 
 def _check_part(variable: Variable, shape: Sequence[int], size: int) -> None:
-    """`check_feed` of the shape that a device gets: `size` rows, or its own number."""
+    """Check the shape that a device gets: `size` rows, or a number of its own."""
     part = (size, *shape[1:]) if shape and variable.shape else ()
     check_feed(variable, part, variable.dtype.numpy)
 
 
 def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> int:
-    """The number of replicas that the feeds give something to."""
+    """Count the replicas that get a part of the feeds."""
     chunks = {name: _chunks_of(size, count) for name, size in samples.items()}
     for name, number in chunks.items():
         if number < count and training:
@@ -240,12 +241,12 @@ def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> i
 
 
 def _chunks_of(size: int, count: int) -> int:
-    """The number of devices that get a part; of no rows each gets none, as in Paddle."""
+    """Count the devices that get a part; an empty feed gives each an empty one, as in Paddle."""
     return -(-size // -(-size // count)) if size else count
 
 
 def _repeat(variable: Variable, array: Array, count: int) -> Array:
-    """One row or number for each replica."""
+    """Repeat a shared value to one row or number per replica."""
     loss_grad = is_loss_grad(variable)
     if array.shape == (count,):
         return array

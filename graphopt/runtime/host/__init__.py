@@ -1,1 +1,1 @@
-"""Inference steps that NumPy computes, op by op, so that a first result needs no compilation."""
+"""Steps that NumPy computes op by op, so that a first result needs no compilation."""

@@ -1,19 +1,19 @@
-"""One thread of BLAS until cores are free, and while something else takes them.
+"""One thread of BLAS until cores are free, and while other processes take them.
 
-BLAS divides a product among a thread for each core, and these wait for each other by spinning.
-Alone on two cores that takes half to two thirds of the time of one thread. Where another process
-has a core, each product waits until the scheduler lets both threads run: one of [196, 2304] and
+BLAS divides a product among one thread per core, and these wait for each other by spinning. On two
+idle cores that takes half to two thirds of the time of one thread. Where another process has a
+core, each product waits until the scheduler lets both threads run: one of [196, 2304] and
 [2304, 256] took 146 ms with two threads and 7 with one, beside eight busy processes.
 
 A thread that has done its part of a product spins for tens of milliseconds more, whether another
 product comes or not: beside other processes a U-Net took 3.5 CPU seconds for 37 images and 2.0
 with one thread, though all but 44 of its 468 long ops had one.
 
-So the first run of a program has one thread. The next ones have as many as there are if products
-took most of the time of the run before, and a core was free meanwhile. An op whose thread had a
-core for a part of its time only shows that cores are taken: the rest of that run has one thread. A
-limit that a script or its container has (`devices/threads.py`) holds in any case. Outside of the
-host form NumPy has as many threads as before.
+So the first run of a program has one thread. Later runs have all threads if products took most of
+the time of the run before, and a core was free meanwhile. An op whose thread had a core for only
+part of its time shows that cores are taken: the rest of that run has one thread. A limit that a
+script or its container sets (`devices/threads.py`) holds in any case. Outside of the host form
+NumPy keeps its threads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PRODUCTS = 0.6
 
 
 class BlasThreads:
-    """The threads of BLAS while runs in NumPy are under way."""
+    """The threads of BLAS during runs in NumPy."""
 
     def __init__(self) -> None:
         self.is_crowded = False
@@ -54,9 +54,9 @@ class BlasThreads:
 
     @contextmanager
     def watch_run(self, *, has_all: bool) -> Generator[None]:
-        """A run is under way in this block, with all threads if it `has_all` and a core is free.
+        """Count the block as a run, with all threads if `has_all` and a core is free.
 
-        Several threads add up the terms of a product in another order than one does.
+        Several threads sum the terms of a product in another order than one thread.
         """
         with self._lock:
             has_all = has_all and self._has_spare_core()
@@ -73,16 +73,16 @@ class BlasThreads:
                 self._divide()
 
     def judge(self, seconds: float, on_core: float) -> None:
-        """An op took so long, of which its thread had a core for `on_core` seconds."""
+        """Reduce the threads if an op's thread had a core for too little of the op's time."""
         if on_core < CROWDED * seconds:
             with self._lock:
                 self.is_crowded = True
                 self._divide()
 
     def _has_spare_core(self) -> bool:
-        """True when a core was free since this was asked before; True where no system says so.
+        """Return whether a core was free since the last call; True if the system cannot say.
 
-        It idled, or was taken by another thread of this process.
+        A core counts as free if it idled, or ran another thread of this process.
         """
         now, idled, before = time.perf_counter(), idle_seconds(), self._idled
         if idled is None:
@@ -95,7 +95,7 @@ class BlasThreads:
         return found
 
     def _divide(self) -> None:
-        """Give the libraries as many threads as the runs that are under way have."""
+        """Limit the threads of the libraries as the current runs require."""
         for library, threads in self._narrowed:
             library.set_num_threads(threads)
         self._narrowed = []
@@ -108,7 +108,7 @@ class BlasThreads:
 
 
 def idle_seconds() -> float | None:
-    """The seconds that the cores of this machine have idled; None where the system is not Linux."""
+    """Read the seconds that this machine's cores have idled; None unless it runs Linux."""
     try:
         ticks = Path("/proc/stat").read_text("ascii").split(maxsplit=5)[4]
         return int(ticks) / os.sysconf("SC_CLK_TCK")
@@ -121,7 +121,7 @@ blas_threads = BlasThreads()
 
 @cache
 def _libraries() -> tuple[Any, ...]:
-    """The libraries with BLAS that this process has loaded."""
+    """List the BLAS libraries that this process has loaded."""
     from threadpoolctl import ThreadpoolController
 
     return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -1,8 +1,8 @@
-"""A block of ops made ready for NumPy: each op with its rule, its properties, and its slots.
+"""A block of ops prepared for NumPy: each op with its rule, its properties, and its slots.
 
 To look them up in the IR takes longer than NumPy computes small tensors, so it is done once for all
-runs. Each value of a program, those in regions too, has a slot in one list; an iteration of a loop
-overwrites those of the one before.
+runs. Each value of a program, also in regions, has a slot in one list; an iteration of a loop
+overwrites the values of the one before.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
 
 @dataclass
 class Running:
-    """One run: its values, and the time of this thread's CPU clock at which it is given up.
+    """The state of one run: its values, and its limit on this thread's CPU clock.
 
     It has a random key, and the place whose device runs the ops that NumPy does not compute.
     """
@@ -73,9 +73,9 @@ class Running:
     """The exception of a handler or another thread that ends the run."""
 
     def judge(self, step: Step | None, error: Exception, place: tuple[int, int]) -> None:
-        """OpError if `step`, at this place among loops and layers, fails again as it did.
+        """Raise OpError if `step`, at this place among loops and layers, repeats `error`.
 
-        Any other error has come from outside. Without a step nothing of the run can have raised it.
+        Any other error is an interrupt, and so is one that was raised outside of a step.
         """
         if error is self.interrupt:
             return
@@ -87,7 +87,7 @@ class Running:
 
 
 class Body:
-    """A block as steps. A value that nothing reads after a step has its slot emptied then."""
+    """A block as a list of steps. After the last step that reads a value, its slot is emptied."""
 
     def __init__(self, block: Block, slots: Slots) -> None:
         *ops, last = block.ops
@@ -113,9 +113,10 @@ class Body:
             self._steps[first:end] = [(step, ends, last_gone, False)]
 
     def run(self, running: Running, arguments: Sequence[Any] = ()) -> list[Any]:
-        """The values that the block returns or yields.
+        """Run the steps, and return the values that the block returns or yields.
 
-        GivenUp when time is up, OpError for an error of an op, and whatever interrupts it.
+        Raise GivenUp when time is up, and OpError for an op's own error; an interrupt passes
+        unchanged.
         """
         values, now, clock = running.values, time.thread_time, time.perf_counter
         place, doing = (len(running.iterations), running.rng_shift), None
@@ -167,20 +168,20 @@ def _step_of(op: Operation, slots: Slots) -> Step:
 
 
 def _multiplies(op: Operation) -> bool:
-    """True for an op that is mostly a product of matrices."""
+    """Return whether an op is mostly a matrix product."""
     if isinstance(op, Conv2dBase) and op.attr("groups") > 1:
         return False
     return isinstance(op, (Grad, Rnn)) or (isinstance(op, PdOp) and flops_of(op) > 0)
 
 
 def _is_ruled(op: Operation) -> bool:
-    """True for an op that its rule computes, for operands of any size."""
+    """Return whether a NumPy rule computes an op, for operands of any size."""
     others = (RegionOp, Grad, Dynamic)
     return isinstance(op, PdOp) and not (isinstance(op, others) or is_drawn(op) or is_lowered(op))
 
 
 def _link_of(op: Operation, slots: Slots) -> Link:
-    """An elementwise op that is computed in parts."""
+    """Build a link for an elementwise op that is computed in parts."""
     assert isinstance(op, PdOp)
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     fixed = op.attr_values() | NATIVE.helpers(op)
@@ -192,7 +193,7 @@ def _link_of(op: Operation, slots: Slots) -> Link:
 def _chain_step(
     chain: ElementwiseChain, whole: Sequence[tuple[Step, Sequence[int], Sequence[int]]]
 ) -> Step:
-    """Elementwise ops in parts, or one after the other."""
+    """Build a step that computes elementwise ops in parts, or one after the other."""
     made = {slot for _, outs, _ in whole for slot in outs}
     steps = [(step, outs, [slot for slot in gone if slot in made]) for step, outs, gone in whole]
 
@@ -218,7 +219,7 @@ def _rule_step(
     groups: Sequence[Sequence[int]],
     fixed: Mapping[str, Any],
 ) -> Step:
-    """An op by its NumPy rule for operands in these slots."""
+    """Build a step that applies an op's NumPy rule to operands in these slots."""
     call, finish = _rule_call(op_class, groups, fixed), _finish(op)
     return lambda running: finish(call(running.values))
 
@@ -226,7 +227,7 @@ def _rule_step(
 def _rule_call(
     op_class: type[PdOp], groups: Sequence[Sequence[int]], fixed: Mapping[str, Any]
 ) -> Callable[[Sequence[Any]], Any]:
-    """The NumPy rule of an op, the quick one if there is one, for operands in these slots."""
+    """Bind an op's NumPy rule, the quick one if there is one, to operands in these slots."""
     rule = QUICK.get(op_class) or RULES[op_class]
     wanted = parameters_of(rule)
 
@@ -250,7 +251,7 @@ def _rule_call(
 
 
 def _dynamic_step(op: Dynamic, slots: Slots) -> Step:
-    """The rule of another op, with properties that the run decides."""
+    """Build a step that applies another op's rule, with properties read from values."""
     op_class = class_of(op.attr("op"))
     fixed = decode_properties(op_class, op.attr("attrs")) | NATIVE.helpers(op)
     groups = group_operands([slots[value] for value in op.inputs], op.attr("groups"))
@@ -267,7 +268,7 @@ def _dynamic_step(op: Dynamic, slots: Slots) -> Step:
 
 
 def _lowered_step(op: PdOp, slots: Slots) -> Step:
-    """An op by its lowering."""
+    """Build a step that computes an op by its lowering."""
     read = [(value, slots[value]) for value in op.operands]
 
     def step(running: Running) -> Sequence[Any]:
@@ -281,7 +282,7 @@ def _lowered_step(op: PdOp, slots: Slots) -> Step:
 
 
 def _drawn_step(op: PdOp) -> Step:
-    """A random tensor by the generator of NumPy."""
+    """Build a step that draws a random tensor with the NumPy generator."""
     finish = _finish(op)
 
     def step(running: Running) -> Sequence[Any]:
@@ -291,7 +292,7 @@ def _drawn_step(op: PdOp) -> Step:
 
 
 def _dropout_step(op: Dropout, slots: Slots) -> Step:
-    """A dropout by the generator of NumPy; its derivative reads which elements it has kept."""
+    """Build a step of a dropout; it stores the mask of kept elements for the derivative."""
     finish, read, kept = _finish(op), slots[op.x], slots.setdefault(op, len(slots))
     share, upscales = 1 - op.attr("p"), op.attr("mode") == "upscale_in_train"
 
@@ -305,13 +306,13 @@ def _dropout_step(op: Dropout, slots: Slots) -> Step:
 
 
 def _derivative_step(op: Grad, slots: Slots) -> Step:
-    """The gradients of a `pd.grad`, by the rules of NumPy."""
+    """Build a step that computes the gradients of a `pd.grad` by NumPy rules."""
     finish, derivative = _finish(op), Derivative(op, slots, NATIVE)
     return lambda running: finish(tuple(derivative(running.values)))
 
 
 def _finish(op: PdOp, *, in_parts: bool = False) -> Callable[[Any], Sequence[Any]]:
-    """The function from a rule's results to those of an op: arrays of its dtypes and sizes."""
+    """Build a function that casts a rule's results to an op's dtypes, and checks their shapes."""
     dtypes = [dtype_of(result.type) for result in op.results]
     working = [NATIVE.working(dtype) for dtype in dtypes]
     shapes = [shape_of(result.type) for result in op.results]
@@ -373,7 +374,7 @@ def _iteration(
 
 
 def _loop(body: Body, running: Running, given: Sequence[Any]) -> Sequence[Any]:
-    """The variables of a loop once its condition, the first of them, is false."""
+    """Run a loop until its condition, the first value, is false; return its variables."""
     for number in itertools.count():
         condition, *variables = given
         if not _holds(condition):
@@ -385,7 +386,7 @@ def _loop(body: Body, running: Running, given: Sequence[Any]) -> Sequence[Any]:
 def _layers(
     body: Body, running: Running, carried: Sequence[int], stacks: Sequence[int], stride: int
 ) -> Sequence[Any]:
-    """The values after the last of equal layers, each with its part of the stacks."""
+    """Run equal layers in order, each with its slice of the stacks; return the last values."""
     values = [running.values[slot] for slot in carried]
     parts = [running.values[slot] for slot in stacks]
     before = running.rng_shift
@@ -403,7 +404,7 @@ def _scan(
     sequences: Sequence[int],
     is_reverse: bool,
 ) -> Sequence[Any]:
-    """The outputs of all steps over sequences, each stacked."""
+    """Run a body over the steps of sequences, and stack its outputs."""
     carried: Sequence[Any] = [running.values[slot] for slot in memories]
     parts = [running.values[slot] for slot in sequences]
     order = range(len(parts[0]))

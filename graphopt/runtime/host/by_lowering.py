@@ -1,8 +1,8 @@
-"""The ops of the host form that NumPy does not compute: their lowering does, each alone.
+"""Ops of the host form that NumPy does not compute: each is computed alone, by its lowering.
 
-These are random ops but the commonest (`draws`), so that a step draws the numbers that its other
-forms draw, and ops without a reference rule. XLA compiles such an op once for its shapes, whatever
-is around it; one whose sizes depend on data is NumPy in its lowering, too.
+These are ops without a reference rule, and random ops except the most common (`draws`), so that a
+step draws the same numbers as its other forms. XLA compiles such an op once for its shapes,
+whatever ops surround it; an op whose sizes depend on data is NumPy in its lowering, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def compute_by_lowering(
     iterations: Sequence[int],
     rng_shift: int,
 ) -> list[HostArray]:
-    """The results of an op on the device of a place, in these iterations of the loops around it.
+    """Compute an op on the device of a place, in these iterations of the surrounding loops.
 
     `step_key` is the random key of the run.
     """
@@ -53,13 +53,13 @@ def compute_by_lowering(
 
 
 def import_lowering(place: Place) -> None:
-    """Import what few programs need, and what takes a while; it is no part of a run."""
+    """Import the lowering ahead of a run: few programs need it, and it takes a while."""
     device_of(place)
     import graphopt.lowering.evaluate
     import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 
 
 def is_lowered(op: Operation) -> bool:
-    """True for an op that its lowering computes."""
+    """Return whether the host form computes an op by its lowering."""
     own = isinstance(op, PdOp) and not isinstance(op, (Collective, Grad, RegionOp))
     return own and (is_random(op) or not supports(op)) and not is_drawn(op)

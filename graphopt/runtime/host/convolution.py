@@ -1,8 +1,8 @@
-"""Two-dimensional convolutions in NumPy: products with the windows of an image, in strips of rows.
+"""Convolutions of images in NumPy: products with the windows of an image, in strips of rows.
 
-A strip is as many rows of the result as leave their windows in the processor's cache. Results have
-their channels first in memory, also where the order of their axes says otherwise: elementwise ops
-keep that order, and so all that is computed between two convolutions has it.
+A strip has as many rows of the result as fit with their windows into the processor's cache. Results
+have their channels first in memory, whatever the order of their axes: elementwise ops keep that
+order, and so do all values between two convolutions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def conv2d(
     data_format: str,
     filter_format: str,
 ) -> Array:
-    """The rule of pd.conv2d."""
+    """Compute pd.conv2d."""
     weights = filter if filter_format == "OIHW" else np.transpose(filter, (3, 2, 0, 1))
     (outs, own, *kernel), steps = weights.shape, used_dilations(dilations, padding_algorithm)
     x = channels_first(input, data_format)
@@ -72,7 +72,7 @@ def conv2d(
 
 
 def _pad(x: Array, pads: Sequence[Ints]) -> Array:
-    """Images with zeros around them."""
+    """Pad images with zeros."""
     if not any(map(any, pads)):
         return x
     (top, bottom), (left, right) = pads
@@ -94,14 +94,14 @@ def depthwise_conv2d(
     filter_format: str,
     fuse_relu_before_depthwise_conv: bool,
 ) -> Array:
-    """The rule of pd.depthwise_conv2d."""
+    """Compute pd.depthwise_conv2d."""
     x = np.fmax(input, 0) if fuse_relu_before_depthwise_conv else input
     window = strides, paddings, padding_algorithm, dilations
     return conv2d(x, filter, *window, groups, data_format, filter_format)
 
 
 def channels_last(x: Array, data_format: str) -> Array:
-    """A view with the channels last."""
+    """Return a view with the channels last."""
     return x if data_format == "NHWC" else np.moveaxis(x, 1, -1)
 
 
@@ -109,7 +109,7 @@ def channels_last(x: Array, data_format: str) -> Array:
 
 
 def _all_channels(x: Array, weights: Array, strides: Ints, steps: Ints, out: Array) -> None:
-    """Filters that see all channels of `x`, which has its padding."""
+    """Apply filters over all channels of `x`, which includes its padding."""
     outs, own, *kernel = weights.shape
     pixels = math.prod(out.shape[2:])
     if kernel == [1, 1] and (pixels > outs or len(x) == 1):
@@ -127,7 +127,7 @@ def _all_channels(x: Array, weights: Array, strides: Ints, steps: Ints, out: Arr
 
 
 def _windows(x: Array, kernel: Ints, strides: Ints, dilations: Ints, counts: Ints) -> Array:
-    """The windows of images without a copy: [images, rows, columns, channels, kh, kw]."""
+    """View the windows of images: [images, rows, columns, channels, kh, kw], without a copy."""
     own, between, down, along = x.strides
     outer = down * strides[0], along * strides[1]
     inner = down * dilations[0], along * dilations[1]
@@ -136,20 +136,20 @@ def _windows(x: Array, kernel: Ints, strides: Ints, dilations: Ints, counts: Int
 
 
 def _strips(rows: int, columns: int, width: int) -> list[slice]:
-    """The rows of one image in strips, where each pixel has `width` elements at a time."""
+    """Split the rows of an image into strips, where a pixel has `width` elements."""
     step = max(1, STRIP // max(1, width * columns))
     return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def _one_pixel(x: Array, weights: Array, out: Array) -> None:
-    """Filters of one pixel: a product for each image."""
+    """Apply filters of one pixel: one product for each image."""
     outs, own = weights.shape[:2]
     columns = x.reshape(len(x), own, -1)
     np.matmul(weights.reshape(outs, own), columns, out=out.reshape(len(x), outs, -1))
 
 
 def _planes(windows: Array, weights: Array, out: Array) -> None:
-    """A product for several small images, or a strip of a large one."""
+    """Multiply all windows of several small images, or of a strip of a large one, at once."""
     outs, rows, columns = out.shape[1:]
     # the windows are copied in the order that the filter has in memory
     order = (3, 4, 5) if weights.flags.c_contiguous else (4, 5, 3)
@@ -165,10 +165,10 @@ def _planes(windows: Array, weights: Array, out: Array) -> None:
 
 
 def _add_rows(windows: Array, weights: Array, out: Array) -> None:
-    """A product for each row of the filter, of a step of one row, which are added up.
+    """Sum a product for each row of the filter, where stride and dilation of rows agree.
 
-    The windows of a row of the filter are those of the row before, a row of the image further on.
-    So they are copied once for all rows.
+    The windows of a filter row are those of the row before, one image row further down. So they are
+    copied once for all rows.
     """
     outs, own, height, width = weights.shape
     rows, columns = windows.shape[:2]
@@ -187,10 +187,10 @@ def _add_rows(windows: Array, weights: Array, out: Array) -> None:
 
 
 def _add_positions(image: Array, weights: Array, steps: Ints, out: Array) -> None:
-    """One product with all positions of the filter, whose parts are added up.
+    """Multiply all filter positions at once, and sum the shifted parts.
 
-    The image is one long row of pixels, which each position sees some pixels further on. What it
-    sees beyond the end of a row is cut off.
+    The image is one long row of pixels, which each position sees at its own offset. Pixels beyond
+    the end of a row are cut off.
     """
     outs, own, height, width = weights.shape
     matrix = np.ascontiguousarray(weights.transpose(2, 3, 0, 1)).reshape(-1, own)
@@ -214,11 +214,11 @@ def _add_positions(image: Array, weights: Array, steps: Ints, out: Array) -> Non
 
 
 def _each_channel(x: Array, weights: Array, strides: Ints, steps: Ints, out: Array) -> None:
-    """Filters of one channel, of `x` with its padding: a product for some rows of a channel.
+    """Apply filters of one channel to padded `x`: a product for some rows of a channel.
 
-    The filter is a matrix with a row for each row of the result, which is zero but for a band. It
-    meets the columns of the image, one beside the other for each column of the filter. Zeros make
-    numbers of all but infinities and NaN: of those, the sum over the positions of the filter.
+    The filter becomes a banded matrix with a row for each row of the result. It multiplies the
+    columns of the image, side by side for each column of the filter. Zeros times infinities or NaN
+    are NaN: if one shows up, sum over the positions of the filter instead.
     """
     times = out.shape[1] // x.shape[1]  # of each channel of the input
     x = np.repeat(x, times, 1) if times > 1 else x
@@ -253,7 +253,7 @@ def _each_channel(x: Array, weights: Array, strides: Ints, steps: Ints, out: Arr
 
 
 def _by_positions(x: Array, filters: Array, strides: Ints, steps: Ints, out: Array) -> None:
-    """Filters of one channel: a sum over their positions."""
+    """Apply filters of one channel as a sum over their positions."""
     rows, columns = out.shape[2:]
     out[...] = 0
     for i, j in np.ndindex(*filters.shape[1:]):
@@ -275,7 +275,7 @@ def conv2d_transpose(
     output_size: Ints,
     data_format: str,
 ) -> Array:
-    """The rule of pd.conv2d_transpose: each pixel adds its filter to the result."""
+    """Compute pd.conv2d_transpose: each pixel adds its filter to the result."""
     x = np.moveaxis(channels_last(input, data_format), -1, 1)
     batch, channels, *sizes = x.shape
     own, outs, *kernel = channels // groups, *filter.shape[1:]

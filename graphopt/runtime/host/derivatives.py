@@ -1,7 +1,7 @@
-"""Derivatives in NumPy: a `pd.grad` as a walk over the ops before it, from the last to the first.
+"""Derivatives in NumPy: a `pd.grad` as a backward walk over the ops before it.
 
-Most ops are differentiated by their reference rule, on arrays that remember how they were computed.
-Those that take most of the time of networks have rules in `pullbacks.py`.
+Most ops are differentiated through their reference rule, on arrays that record how they were
+computed. The ops that take most of the time of networks have rules in `pullbacks.py`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Rounds: TypeAlias = "Callable[[Array], Array]"
 
 
 def is_differentiated(op: Grad) -> bool:
-    """True for a derivative that NumPy computes: all ops that it goes through have one here."""
+    """Return whether NumPy computes a derivative: all ops on its path have a pullback here."""
     return all(map(_has_pullback, _path_of(op)[1]))
 
 
@@ -61,7 +61,7 @@ def _has_pullback(op: PdOp) -> bool:
 
 
 def is_taped(op_class: type[PdOp]) -> bool:
-    """True for an op whose reference rule has the derivative that its lowering has."""
+    """Return whether an op's reference rule has the same derivative as its lowering."""
     return (
         op_class in RULES
         and family_of(op_class) in FAMILIES
@@ -70,20 +70,20 @@ def is_taped(op_class: type[PdOp]) -> bool:
 
 
 def values_read_back(op: Grad) -> set[SSAValue]:
-    """The values that the derivative reads: those around each op on its path."""
+    """Collect the values that a derivative reads: operands and results on its path."""
     _, path = _path_of(op)
     return {value for inner in path for value in (*inner.operands, *inner.results)}
 
 
 def _path_of(op: Grad) -> tuple[set[SSAValue], list[PdOp]]:
-    """The values that depend on `wrt`, and the ops on the way to `of`."""
+    """Find the values that depend on `wrt`, and the ops on the path to `of`."""
     region = ops_before(op)
     active = active_values(op, region)
     return active, path_of(op, region, active)
 
 
 class _PathOp(NamedTuple):
-    """An op on the path, with the slots of its results, and those of its active operands."""
+    """An op on the path, with the slots of its results and of its active operands."""
 
     pull: Pull
     outs: Sequence[int]
@@ -93,7 +93,7 @@ class _PathOp(NamedTuple):
 
 
 class Derivative:
-    """The step of a `pd.grad` among values in slots."""
+    """The step of a `pd.grad` on values in slots."""
 
     def __init__(self, op: Grad, slots: Slots, run: Run) -> None:
         active, path = _path_of(op)
@@ -107,7 +107,7 @@ class Derivative:
         self._kept = {*self._wrt}
 
     def __call__(self, values: Sequence[Any]) -> list[Array]:
-        """The gradients, zeros where nothing depends on a value."""
+        """Compute the gradients; zeros for a value that no target depends on."""
         found: dict[int, Array] = {}
         for target, seed in self._seeds:
             _accumulate(found, target, np.broadcast_to(values[seed], values[target].shape))
@@ -166,7 +166,7 @@ def _fence_pull(op: Fence, at: Sequence[int]) -> Pull:
 
 
 def _quick_pull(op: PdOp, at: Sequence[int], slots: Slots, otherwise: Pull) -> Pull:
-    """The pullback of the op's class; `otherwise` for what that does not give."""
+    """Build the pullback of the op's class; call `otherwise` for gradients that it lacks."""
     number, rule = PULLBACKS[type(op)]
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     bound = bind_groups(type(op), groups)
@@ -189,7 +189,7 @@ def _quick_pull(op: PdOp, at: Sequence[int], slots: Slots, otherwise: Pull) -> P
 
 
 def _tape_pull(op: PdOp, at: Sequence[int], slots: Slots, run: Run) -> Pull:
-    """The derivative of the op's reference rule, which is computed again."""
+    """Build a pullback that evaluates the op's reference rule again on a tape."""
     rule, fixed = RULES[type(op)], op.attr_values() | run.helpers(op)
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
     active = {slots[op.operands[index]] for index in at}

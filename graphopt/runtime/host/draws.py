@@ -1,4 +1,4 @@
-"""The random tensors that the host form draws without JAX; the numbers are those of other forms."""
+"""Random tensors that the host form draws without JAX, with the same numbers as other forms."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ AT_ONCE = 1 << 14
 
 
 def is_drawn(op: Operation) -> bool:
-    """True for a random tensor of numbers that have at most 32 bits, and for a dropout that draws.
+    """Return whether NumPy draws an op: a random tensor of 16- or 32-bit floats, or a dropout.
 
-    Not for a normal one with bounds of its own: the host form has those of two deviations alone.
+    A truncated normal with bounds of its own is not: NumPy draws within two deviations only.
     """
     if isinstance(op, Dropout):
         return not op.attr("is_test") and 0 < op.attr("p") < 1
@@ -48,7 +48,7 @@ def draw_mask(
     iterations: Iterable[int],
     rng_shift: int,
 ) -> HostArray:
-    """The elements that a dropout of a tensor of this shape keeps, as `draw`."""
+    """Draw the mask of elements that a dropout of this shape keeps, as `draw` does."""
     ((seed, number),) = op.draws()
     share, size = 1 - op.attr("p"), math.prod(shape)
     path = np.ravel(key_of_path(step, iterations))
@@ -61,7 +61,7 @@ def draw_mask(
 
 
 def draw(op: PdOp, step: Iterable[int], iterations: Iterable[int], rng_shift: int) -> HostArray:
-    """The numbers of an op in float32, for the key of a step and these iterations around the op."""
+    """Draw an op's numbers in float32, for the key of a step and these loop iterations."""
     fixed = op.attr_values()
     key = key_of_draw(step, iterations, fixed["seed"], fixed["rng_id"] + rng_shift)
     numbers = draw_numbers(_DRAWS[type(op)], key, math.prod(fixed["shape"]))  # pyright: ignore

@@ -1,8 +1,8 @@
-"""The ends of a run in NumPy that are its own, as an error of an op; what interrupts it is not.
+"""Failures of a run in NumPy: an op's own errors, as opposed to interrupts.
 
-A handler of a signal, or another thread, may raise any exception between any two instructions. Such
-an exception is for the caller of the run. So an op that fails is computed once more, and only an
-error that comes again is its own.
+A signal handler, or another thread, may raise any exception between any two instructions. Such an
+exception is for the caller of the run. So an op that fails is computed once more, and only an error
+that recurs is its own.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ T = TypeVar("T")
 
 
 class HostFailure(Exception):
-    """A run in NumPy does not end with results."""
+    """A run in NumPy that ends without results."""
 
 
 class GivenUp(HostFailure):
-    """It takes too long."""
+    """A run that takes too long."""
 
 
 class OpError(HostFailure):
-    """NumPy does not compute an op: the cause says why."""
+    """An op that NumPy fails to compute; the cause is its error."""
 
 
 def fails_again(call: Callable[[], Any], error: Exception) -> bool:
-    """True if the call, which raised this error, raises such an error again.
+    """Return whether `call`, which raised this error, raises such an error again.
 
-    Handlers of signals wait meanwhile; what they raise is raised here.
+    Signal handlers wait meanwhile; their exceptions are raised here.
     """
     with Uninterrupted():
         is_own = comes_again(call, error)
@@ -39,7 +39,7 @@ def fails_again(call: Callable[[], Any], error: Exception) -> bool:
 
 
 def compute_or_raise(call: Callable[[], T]) -> T:
-    """The result of a call; OpError for an error of its own, and whatever interrupts it."""
+    """Call a function; OpError for an error of its own, interrupts pass unchanged."""
     try:
         return call()
     except HostFailure:

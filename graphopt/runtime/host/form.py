@@ -1,8 +1,8 @@
 """The host form of a step: NumPy computes one op after the other.
 
-XLA takes seconds to compile what NumPy computes in a fraction of one, so the first run with feeds
-of new sizes need not wait for it. Rules are those of the reference interpreter, in the precision
-that is declared, and quicker ones where that matters (`rules.py`).
+XLA takes seconds to compile programs that NumPy computes in a fraction of one, so the first run
+with feeds of new sizes need not wait for it. It uses the rules of the reference interpreter, in the
+declared precision, and quicker ones where speed matters (`rules.py`).
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ WITH_DERIVATIVE = 3
 
 
 class HostForm:
-    """A step in NumPy, which has `spent` so many seconds in all runs.
+    """A step in NumPy, which has `spent` so many CPU seconds in all runs.
 
-    A run that takes longer than `price` seconds, as compiling the program does, is given up. `last`
-    are the arguments of the last run of a program whose sizes may depend on data, which are needed
-    to time another form. The forms for several sizes of one program (`for_sizes`) have one body.
+    A run that takes longer than `price` seconds, the time to compile the program, is given up.
+    `last` has the arguments of the last run of a program whose sizes may depend on data; they are
+    needed to time another form. The forms for several sizes of one program (`for_sizes`) share one
+    body.
     """
 
     def __init__(self, compiled: Compiled) -> None:
@@ -98,7 +99,7 @@ class HostForm:
     def __call__(
         self, updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray
     ) -> Results:
-        """The fetches and the new state of one step; HostFailure where there are none."""
+        """Compute the fetches and the new state of one step; HostFailure if it fails."""
         arrays = (*updated, *read_only, *fed)
         given = compute_or_raise(lambda: [NATIVE.enter(np.asarray(a)) for a in arrays])
         began = time.thread_time()
@@ -117,13 +118,13 @@ class HostForm:
         return fetched, _own_arrays(results[self._fetches :], given)
 
     def for_sizes(self, price: float, *, repeats: bool) -> HostForm:
-        """A form of its own for more sizes of the program."""
+        """Copy the form for other sizes of the program, with times of its own."""
         form = copy(self)
         form.spent, form.price, form.repeats, form.last = 0.0, price, repeats, None
         return form
 
     def training_seconds(self, fed: FedArrays) -> float:
-        """The seconds that a step with these feeds takes, about: the same in every run."""
+        """Estimate the seconds of a step with these feeds, the same in every run."""
         sizes = [
             [n for n, size in zip(array.shape, port.shape, strict=True) if size < 0]
             for port, array in zip(self._feeds, fed, strict=True)
@@ -135,14 +136,14 @@ class HostForm:
         return products + UPDATE * self._updated + self._called
 
     def release_arguments(self) -> None:
-        """The other form has been timed, so that no arguments are needed."""
+        """Drop the kept arguments once the other form has been timed."""
         self._keeps, self.last = False, None
 
 
 def _own_arrays(results: Sequence[HostArray], given: Sequence[HostArray]) -> Arrays:
-    """New state, which shares memory neither with what was given nor with each other.
+    """Copy new state only where an array shares memory with an argument or another result.
 
-    A copy of all of it would take as long as to compute it.
+    To copy all of it would take as long as to compute it.
     """
     taken = set(map(id, given))
     own: list[HostArray] = []
@@ -154,8 +155,9 @@ def _own_arrays(results: Sequence[HostArray], given: Sequence[HostArray]) -> Arr
 
 
 def has_host_form(compiled: Compiled) -> bool:
-    """True for a program that NumPy computes; a training by NumPy alone, as XLA would compile the
-    other operators one by one.
+    """Return whether NumPy computes a program.
+
+    A training program must not need lowered ops: XLA would compile them one by one.
     """
     plan = compiled.plan
     if plan.steps != 1:
@@ -167,7 +169,7 @@ def has_host_form(compiled: Compiled) -> bool:
 
 
 def _flops_of(module: ModuleOp) -> int:
-    """The operations of products, with one for each unknown size, as of matrix products."""
+    """Count the FLOPs of products, weighted as matrix products; an unknown size counts as 1."""
     ops = [op for op in main_function(module).body.block.ops if isinstance(op, PdOp)]
     return sum(
         cost_of_op(op).flops * (CONVOLUTION if isinstance(op, Conv2dBase) else 1) for op in ops
@@ -175,7 +177,7 @@ def _flops_of(module: ModuleOp) -> int:
 
 
 def _cells_of(module: ModuleOp) -> list[tuple[int, int]]:
-    """The recurrent layers and directions of each `pd.rnn`, and the length of its sequences."""
+    """List each `pd.rnn`'s number of layers times directions, and its sequence length."""
     found = [op for op in main_function(module).body.block.ops if isinstance(op, Rnn)]
     return [
         (op.attr("num_layers") * (2 if op.attr("is_bidirec") else 1), shape_of(op.x.type)[0])
@@ -188,18 +190,18 @@ def _largest(sizes: list[int]) -> int:
 
 
 def _has_loops(module: ModuleOp) -> bool:
-    """True for a program with loops, in which sizes may change."""
+    """Return whether a program has loops, in which sizes may change."""
     return any(isinstance(op, While) for op in module.walk())
 
 
 def _may_need_data(module: ModuleOp) -> bool:
-    """True for a program that may be no compiled program of a step (`lowering/needs_data.py`)."""
+    """Return whether a step may fail to compile as one program (`lowering/needs_data.py`)."""
     kinds = (DataSizedOp, Dynamic, If)
     return any(isinstance(op, kinds) for op in main_function(module).body.walk())
 
 
 def _is_computed(op: Operation) -> bool:
-    """True for an op that NumPy or its lowering computes; those in its regions are others."""
+    """Return whether NumPy or its lowering computes an op; ops in its regions are separate."""
     if isinstance(op, Grad):
         return is_differentiated(op)
     if isinstance(op, RegionOp):

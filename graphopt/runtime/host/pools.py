@@ -1,4 +1,4 @@
-"""Pools over windows in NumPy: along one dimension after the other, which windows allow."""
+"""Pools over windows in NumPy, computed along one axis after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pool2d(
     exclusive: bool,
     data_format: str,
 ) -> Array:
-    """The rule of pd.pool2d."""
+    """Compute pd.pool2d."""
     x = channels_first(x, data_format)
     windows = windows_of(
         *(x.shape[2:], kernel_size, strides, paddings, padding_algorithm),
@@ -43,7 +43,7 @@ def pool2d(
 
 
 def _along(x: Array, windows: Sequence[Window], combine: np.ufunc) -> Array:
-    """The elements of each window along the first axis, combined; NONE for a maximum of none."""
+    """Reduce each window along the first axis; the maximum of an empty window is NONE."""
     starts = np.array([start for start, _, _ in windows])
     sizes = np.array([end - start for start, end, _ in windows])
     none = NONE if combine is np.maximum else 0
@@ -65,7 +65,7 @@ def _along(x: Array, windows: Sequence[Window], combine: np.ufunc) -> Array:
 
 
 def _take_rows(x: Array, at: Array) -> Array:
-    """The rows at these places, as a view where they are equally far apart."""
+    """Take rows by index, as a view where the indices are equally spaced."""
     at = np.minimum(at, len(x) - 1)  # of an empty window, whose row is none
     steps = np.diff(at)
     if len(steps) and steps[0] > 0 and (steps == steps[0]).all():

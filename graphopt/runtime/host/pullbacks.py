@@ -1,8 +1,8 @@
-"""Quick pullbacks of ops: from the cotangent of an op's result to those of its operands.
+"""Quick pullbacks of ops: from the cotangent of a result to the cotangents of operands.
 
-A rule is called as that of its op, and with `g`, the cotangent of the result that has one, and
-`outs`, all results. It gives a function for each operand that has a gradient, which is called where
-that is wanted.
+A rule takes the arguments of its op's rule, `g`, the cotangent of the result that has one, and
+`outs`, all results. It returns a function for each differentiable operand, which is called only if
+that gradient is needed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def _pullback(
 
 
 def where(passes: Array, x: Array) -> Array:
-    """The elements that pass, and 0 for the others: a product, unless it has 0 times infinity.
+    """Select the elements that pass, and 0 elsewhere: a product, unless 0 meets infinity.
 
-    `np.where` waits for each element of a random mask.
+    `np.where` is slower on a random mask.
     """
     found = x * passes
     if math.isnan(found.sum()):
@@ -112,7 +112,7 @@ def softmax(axis: int, g: Array, outs: Sequence[Array]) -> Gradients:
 
 @_pullback(linear.Matmul)
 def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool, g: Array) -> Gradients:
-    """Vectors are rows on the left and columns on the right, whose axis the result lacks."""
+    """Differentiate a matrix product; a vector is a row on the left, a column on the right."""
     left = x[None] if x.ndim == 1 else _transpose_if(x, transpose_x)
     right = y[:, None] if y.ndim == 1 else _transpose_if(y, transpose_y)
     g = g[..., None, :] if x.ndim == 1 < y.ndim else g[..., None] if y.ndim == 1 < x.ndim else g
@@ -165,7 +165,7 @@ def conv2d(
     g: Array,
     fuse_relu_before_depthwise_conv: bool = False,
 ) -> Gradients:
-    """A product for each position of the filter, with the elements that it meets."""
+    """Differentiate a convolution by one product for each position of the filter."""
     weights = filter if filter_format == "HWIO" else np.transpose(filter, (2, 3, 1, 0))
     kernel, steps = weights.shape[:2], used_dilations(dilations, padding_algorithm)
     x = channels_last(input, data_format)
@@ -229,7 +229,7 @@ def conv2d_transpose(
     data_format: str,
     g: Array,
 ) -> Gradients:
-    """Of the convolution from the result to the input, whose derivative this one is."""
+    """Differentiate a transposed convolution, itself the derivative of a convolution."""
     sizes = channels_last(input, data_format).shape[1:3]
     steps = used_dilations(dilations, padding_algorithm)
     pads = explicit_pads(paddings, padding_algorithm, sizes, filter.shape[2:], strides, steps)
@@ -262,7 +262,7 @@ def pool2d(
     g: Array,
     outs: Sequence[Array],
 ) -> Gradients:
-    """Of equal maxima of a window the first one has the gradient."""
+    """Differentiate a pool; of equal maxima in a window, the first gets the gradient."""
 
     def of_x() -> Array:
         images, cotangent = channels_first(x, data_format), channels_first(g, data_format)
@@ -381,7 +381,7 @@ def cross_entropy_with_softmax(
     g: Array,
     outs: Sequence[Array],
 ) -> Gradients:
-    """As Paddle has it: the probabilities less the shares of the label, whatever their sum is."""
+    """Compute Paddle's gradient: probabilities minus label shares, whatever their sum."""
     shares, probabilities, weight, nothing = label, outs[0], g, np.zeros((), g.dtype)
     if not soft_label:
         numbers = label if label.ndim == logits.ndim else np.expand_dims(label, axis)

@@ -1,7 +1,7 @@
 """Quick NumPy rules of the ops that take most of the time of networks.
 
-Every other op is computed by its reference rule. Rules are called like those: operands by field
-name and properties by name, floating-point operands in the dtype that is declared.
+Every other op is computed by its reference rule. Rules have the same signature: operands by field
+name and properties by name, floating-point operands in the declared dtype.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAR = [0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429]
 
 
 def quick_erf(x: Array) -> Array:
-    """The error function, element by element, in the dtype of `x`."""
+    """Compute the error function elementwise in the dtype of `x`."""
     square, size = x * x, np.abs(x)
     near = x * _polynomial(SERIES, square)
     t = 1 / (1 + RATE * size)
@@ -63,9 +63,9 @@ def hardswish(x: Array) -> Array:
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:
-    """One of the two, unchanged, where a smaller condition chooses no element of the other.
+    """Select from `x` and `y`; if a small condition is uniform, return a view of one of them.
 
-    So are rows without padding, and updates of a step whose gradients are all finite.
+    That is so for rows without padding, and for updates in a step whose gradients are all finite.
     """
     if condition.size < max(x.size, y.size):
         if condition.all():
@@ -98,7 +98,7 @@ STRIP = 1 << 15
 
 
 def _in_strips(op_class: type[PdOp]) -> Rule:
-    """The rule of an update, which computes each element of a parameter by itself."""
+    """Wrap the rule of an elementwise parameter update so that it runs strip by strip."""
     rule = RULES[op_class]
 
     def update(**given: Any) -> Any:

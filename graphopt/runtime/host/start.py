@@ -28,7 +28,7 @@ MOST_NUMBERS = 32_000_000
 
 
 def start_step(compiled: Compiled) -> Step:
-    """The step of a startup program, which gives state and takes nothing."""
+    """Build the step of a startup program, which writes state and has no arguments."""
     block = main_function(compiled.module).body.block
     slots: Slots = {}
     body, place = Body(block, slots), compiled.compilation.places[0]
@@ -46,7 +46,7 @@ def start_step(compiled: Compiled) -> Step:
 
 
 def has_start_step(compiled: Compiled) -> bool:
-    """True for a startup program that NumPy computes, without JAX, and soon, for any device."""
+    """Return whether NumPy computes a startup program quickly and exactly, without JAX."""
     if not compiled.is_startup or compiled.calls_python:
         return False
     *ops, _ = main_function(compiled.module).body.block.ops
@@ -60,7 +60,7 @@ def has_start_step(compiled: Compiled) -> bool:
 
 
 def _is_exact(op: Operation) -> bool:
-    """True for an op whose numbers are the same whoever computes it."""
+    """Return whether every implementation of an op gives the same numbers."""
     if not isinstance(op, PdOp) or type(op) not in RULES:
         return False
     return family_of(type(op)) == "creation" or isinstance(op, Cast) or op.has_trait(Movement)

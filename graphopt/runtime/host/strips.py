@@ -1,6 +1,6 @@
-"""Elementwise ops one after the other, on a part of their elements at a time.
+"""Chains of elementwise ops, computed for a part of their elements at a time.
 
-Each by itself would read and write its tensors in memory. A part of all of them stays in the cache
+Each op by itself would read and write its tensors in memory. Parts of all of them stay in the cache
 of a core from one op to the next.
 """
 
@@ -25,7 +25,7 @@ Place: TypeAlias = "tuple[Any, ...]"
 
 
 class ChainParts(NamedTuple):
-    """The parts of a chain's tensors: their places in the results and in each operand.
+    """The parts of a chain's tensors: their index in the results and in each operand.
 
     All results have the `shape`, and the `order` of axes in memory, from the largest stride on.
     """
@@ -36,9 +36,9 @@ class ChainParts(NamedTuple):
 
 
 class Link(NamedTuple):
-    """An op of a chain: it computes one value from those in some slots, and puts it in another.
+    """An op of a chain: it computes a value from the slots it `reads`, and stores it in `out`.
 
-    `finish` gives the value the type of the op's result.
+    `finish` casts the value to the type of the op's result.
     """
 
     compute: Callable[[Sequence[Any]], Any]
@@ -48,9 +48,9 @@ class Link(NamedTuple):
 
 
 def chains_of(ops: Sequence[Operation], is_plain: Callable[[Operation], bool]) -> list[list[int]]:
-    """The places of ops that follow each other, and each read a result of those before it.
+    """Find runs of consecutive ops in which each op reads a result of an earlier one.
 
-    They are elementwise, of one result, and `is_plain`.
+    They are elementwise, have one result, and satisfy `is_plain`. Return their positions.
     """
     found, chain, made = list[list[int]](), list[int](), set[Any]()
     for place, op in enumerate(ops):
@@ -65,7 +65,7 @@ def chains_of(ops: Sequence[Operation], is_plain: Callable[[Operation], bool]) -
 
 
 class ElementwiseChain:
-    """Elementwise ops whose results of these slots are read later on."""
+    """Elementwise ops, and the slots of the results (`ends`) that later steps read."""
 
     def __init__(self, links: Sequence[Link], ends: Sequence[int]) -> None:
         self.links = links
@@ -81,7 +81,7 @@ class ElementwiseChain:
         self._split: tuple[Any, ChainParts | None] = ((), None)
 
     def run(self, running: Any) -> list[Any] | None:
-        """The results; None for operands that are better computed as a whole."""
+        """Compute the results in parts; None if the operands are better computed whole."""
         values = running.values
         given = [values[slot] for slot in self._reads]
         if not all(isinstance(each, np.ndarray) for each in given):
@@ -119,7 +119,7 @@ class ElementwiseChain:
         return results
 
     def _split_for(self, operands: dict[int, HostArray]) -> ChainParts | None:
-        """The parts for these operands; None where results are small or differ."""
+        """Split these operands into parts; None where results are small or shapes differ."""
         shapes = {slot: each.shape for slot, each in operands.items()}
         first = max(self.links[0].reads, key=lambda slot: math.prod(shapes[slot]))
         shape = shapes[first]
@@ -139,19 +139,19 @@ class ElementwiseChain:
 
 
 def _broadcasts(shape: Shape, wanted: Shape) -> bool:
-    """True for a shape that becomes the wanted one."""
+    """Return whether a shape broadcasts to the wanted one."""
     at = len(wanted) - len(shape)
     return at >= 0 and all(n in (1, w) for n, w in zip(shape, wanted[at:], strict=True))
 
 
 def _empty(shape: Shape, order: Sequence[int], dtype: Any) -> HostArray:
-    """A tensor whose axes have this order in memory."""
+    """Allocate a tensor whose axes have this order in memory."""
     laid = np.empty([shape[axis] for axis in order], dtype)
     return laid.transpose([order.index(axis) for axis in range(len(shape))])
 
 
 def _parts_of(shape: Shape, order: Sequence[int]) -> Iterator[Place]:
-    """The parts of a tensor: some of one axis in this order, one each of those before it."""
+    """Yield the parts of a tensor: a range of one axis in this order, single indices before it."""
     sizes = [shape[axis] for axis in order]
     cut = next(at for at in range(len(sizes)) if math.prod(sizes[at + 1 :]) <= STRIP)
     step = max(1, STRIP // math.prod(sizes[cut + 1 :]))
@@ -163,7 +163,7 @@ def _parts_of(shape: Shape, order: Sequence[int]) -> Iterator[Place]:
 
 
 def _places_in(shape: Shape, whole: Shape, parts: Sequence[Place]) -> Sequence[Place]:
-    """The places of parts of `whole` in an operand of this shape."""
+    """Convert the indices of parts of `whole` to an operand of this shape."""
     if shape == whole:
         return parts
     at, every = len(whole) - len(shape), slice(None)

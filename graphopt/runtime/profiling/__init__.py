@@ -1,6 +1,6 @@
-"""The time of a step by op and by the user's line, from the events of JAX's profiler.
+"""The time of a step by op and by source line, from the events of JAX's profiler.
 
-`run` compiles a program whose parts carry the numbers of their ops, runs it under the profiler and
-gives each moment of a step to what ran in it; `recording` reads the events, `instructions` says of
-which ops an instruction of XLA is made, and `profile` is what the user gets.
+`run` compiles a program whose instructions carry the numbers of their ops, runs it under the
+profiler and attributes each moment of a step to the instructions that ran; `recording` reads the
+events, `instructions` maps XLA's instructions to ops, and `profile` is the user's result.
 """

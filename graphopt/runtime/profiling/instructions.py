@@ -1,4 +1,4 @@
-"""The instructions of a compiled program, in the text that XLA writes: their ops and operations."""
+"""The instructions of a compiled program, parsed from XLA's text, with their ops and FLOPs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTROL = frozenset({"while", "call", "conditional"})
 
 
 class InstructionOps(NamedTuple):
-    """The ops that instructions belong to: by number, and whether they are of the derivative."""
+    """The op that an instruction belongs to, by number, and whether it is in the derivative."""
 
     number: int
     is_gradient: bool
@@ -40,7 +40,7 @@ class InstructionOps(NamedTuple):
 
 @dataclass
 class Instruction:
-    """One line of a computation."""
+    """One line of an HLO computation."""
 
     opcode: str
     dtype: str
@@ -55,14 +55,14 @@ class Instruction:
 
 @dataclass
 class Instructions:
-    """All instructions of a module, by their names, which are unique in it."""
+    """All instructions of a module by name; names are unique in a module."""
 
     by_name: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
     computations: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     @classmethod
     def of(cls, text: str) -> Instructions:
-        """Those of a text of XLA."""
+        """Parse the instructions in XLA's text."""
         found, current = cls(), list[str]()
         for line in text.splitlines():
             if head := _HEAD.match(line):
@@ -73,10 +73,10 @@ class Instructions:
         return found
 
     def shares(self, name: str) -> Mapping[InstructionOps, float]:
-        """The parts that an instruction computes, with shares that sum to 1; empty if unknown.
+        """Attribute an instruction to parts, with shares that sum to 1; empty if unknown.
 
-        A fusion with products or convolutions is theirs. Others are shared by the elements that
-        their instructions write.
+        A fusion with products or convolutions belongs to these. Others are shared by the number of
+        elements that their instructions write.
         """
         weights: Counter[InstructionOps] = Counter()
         products: Counter[InstructionOps] = Counter()
@@ -93,15 +93,15 @@ class Instructions:
         return {part: weight / total for part, weight in chosen.items() if weight}
 
     def is_control(self, name: str) -> bool:
-        """True for an instruction that only leads to others."""
+        """Return whether an instruction only runs other instructions."""
         found = self.by_name.get(name)
         return found is not None and found.opcode in CONTROL
 
     def flops(self) -> Mapping[InstructionOps, Counter[ProductForm]]:
-        """The floating-point operations of products and convolutions of one run, by part and form.
+        """Count the FLOPs of products and convolutions in one run, by part and form.
 
-        2 for each multiplication and addition, those with padding aside. A loop counts as often as
-        it runs, once where XLA does not know.
+        A multiplication and addition count as 2; multiplications with padding do not count. The
+        body of a loop counts as often as it runs, once where XLA does not know.
         """
         found: defaultdict[InstructionOps, Counter[ProductForm]] = defaultdict(Counter)
         entry = next(reversed(self.computations), None)
@@ -124,7 +124,7 @@ class Instructions:
                 self._count(called, times * instruction.trips, found)
 
     def flops_alone(self, name: str) -> int:
-        """The operations of a product or convolution; 0 for any other instruction."""
+        """Count the FLOPs of a product or convolution; 0 for any other instruction."""
         it = self.by_name[name]
         if it.opcode not in ("dot", "convolution") or len(it.operands) < 2:
             return 0
@@ -146,7 +146,7 @@ class Instructions:
         return 2 * made * right[filter.index("i")] * taps
 
     def _inside(self, name: str) -> Iterator[tuple[str, Instruction]]:
-        """An instruction, or those of the computation that it fuses."""
+        """Yield an instruction, or the instructions of the computation that it fuses."""
         instruction = self.by_name.get(name)
         if instruction is None:
             return
@@ -162,10 +162,10 @@ class Instructions:
             yield name, instruction
 
     def at_peak(self) -> Mapping[str, int]:
-        """The bytes of the results that are alive when most bytes are, by instruction.
+        """Map instructions to the bytes of results that are alive when memory peaks.
 
-        Of the entry, in the order in which it runs. Arguments are not among them, views have no
-        bytes of their own, and a buffer that XLA uses again counts for each of its values.
+        Only the entry counts, in the order in which it runs. Arguments are excluded, views have no
+        bytes of their own, and a buffer that XLA reuses counts for each of its values.
         """
         order = self.computations.get(next(reversed(self.computations), ""), [])
         last: dict[str, int] = {}
@@ -186,16 +186,16 @@ class Instructions:
         return best
 
     def _owners(self, name: str) -> Sequence[str]:
-        """The instructions whose results a value is or has in it."""
+        """Find the instructions whose results a value aliases or contains."""
         found = self.by_name.get(name)
         if found is None or found.opcode not in _VIEWS:
             return (name,)
         return [owner for operand in found.operands for owner in self._owners(operand)]
 
     def _neighbour(self, name: str) -> InstructionOps | None:
-        """The part that a copy of XLA's belongs to: the one that wrote it, else one that reads it.
+        """Find the part of a copy that XLA made: the part of its producer, else of a consumer.
 
-        The copies of a step's arguments have no writer.
+        The copies of a step's arguments have no producer.
         """
         return self._nearest(name, self._operands) or self._nearest(name, self._readers)
 
@@ -251,7 +251,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
 
 
 class _ConvWindow(NamedTuple):
-    """The way of a convolution along one axis."""
+    """The window of a convolution along one axis."""
 
     stride: int
     low: int
@@ -275,7 +275,7 @@ def _window(text: str, axis: int) -> _ConvWindow:
 
 
 def _taps(image: int, filter: int, result: int, window: _ConvWindow) -> int:
-    """The elements of a filter that meet one of the image, summed over the results of an axis."""
+    """Count the pairs of a filter element and an image element, over all results of an axis."""
     places = (np.arange(result) * window.stride - window.low)[:, None]
     at = places + np.arange(filter) * window.filter_step
     inside = (at >= 0) & (at <= (image - 1) * window.image_step) & (at % window.image_step == 0)

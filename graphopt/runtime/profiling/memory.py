@@ -34,7 +34,7 @@ _MOST = 10
 class LiveResult:
     """The bytes of an op's results that are alive when a step takes the most memory.
 
-    `number` is that of the op in the optimised program.
+    `number` is the number of the op in the optimized program.
     """
 
     op: str
@@ -46,12 +46,11 @@ class LiveResult:
 
 @dataclass(frozen=True, repr=False)
 class Memory(Shown):
-    """The bytes of a step on one device, by the figures of XLA; it prints itself.
+    """The bytes of a step on one device, as XLA reports them; it prints itself.
 
     `state` are variables between steps, `feeds` the inputs, `peak` the most at any time of a step,
-    both of these included. Beside them there are Python, JAX and compiled code, some 300 MB.
-    `held` are the ops whose results are alive at the peak, those with the most bytes first, as far
-    as XLA's text says.
+    both of these included. Python, JAX and compiled code take some 300 MB more. `held` lists the
+    ops whose results are alive at the peak, the largest first, as far as XLA's text shows them.
     """
 
     state: int
@@ -60,7 +59,7 @@ class Memory(Shown):
     held: tuple[LiveResult, ...]
 
     def page(self) -> Page:
-        """The figures, and the ops with the most bytes at the peak."""
+        """Build a page of the figures, and of the ops with the most bytes at the peak."""
         rest = max(self.peak - self.state - self.feeds, 0)
         head = (
             f"a step takes {size(self.peak)} at most: {size(self.state)} of state, "
@@ -72,10 +71,10 @@ class Memory(Shown):
 
 
 def memory_of(compilation: Compilation, shapes: Shapes) -> Memory:
-    """Compile a program for feeds of these shapes, by name, and read how much memory a step takes.
+    """Compile a program for feeds of these shapes, and read how much memory a step takes.
 
-    Nothing runs, and no variable needs a value. UnsupportedError for a program that XLA cannot
-    compile as a whole; raises as `compile_program`.
+    `shapes` are by name. Nothing runs, and no variable needs a value. Raise UnsupportedError for a
+    program that XLA cannot compile as a whole, and the errors of `compile_program`.
     """
     compiled = compile_program(compilation)
     with announce(lambda: "compiling a program to know its memory"):
@@ -97,9 +96,9 @@ def memory_in(
     shapes: Shapes,
     ops: Sequence[Operation],
 ) -> Memory:
-    """The memory of a step that XLA has compiled, with the names of numbered `ops`.
+    """Read the memory of a compiled step, with the names of numbered `ops`.
 
-    UnsupportedError for a device of which XLA says nothing.
+    Raise UnsupportedError for a device for which XLA reports nothing.
     """
     found, plan = made.memory_analysis(), compiled.plan
     if found is None:
@@ -114,10 +113,10 @@ def memory_in(
 
 
 def rows_that_fit(measure: Callable[[int], Memory], rows: int, limit: int) -> int:
-    """About the most rows of a batch for which a step takes `limit` bytes; 0 for not one.
+    """Estimate the most rows of a batch for which a step takes `limit` bytes; 0 for none.
 
-    `measure` gives the memory for some rows. It grows nearly in proportion to them, so that two of
-    its figures, of `rows` and half of them, say the rest.
+    `measure` returns the memory for a number of rows. It grows nearly in proportion to them, so
+    that two figures, for `rows` and half of them, determine the rest.
     """
     if rows < 2:
         return rows if measure(rows).peak <= limit else 0
@@ -127,7 +126,7 @@ def rows_that_fit(measure: Callable[[int], Memory], rows: int, limit: int) -> in
 
 
 def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
-    """The types of the arguments of a step."""
+    """Build the types of a step's arguments."""
     plan = compiled.plan
 
     def types(ports: Sequence[Port]) -> tuple[jax.ShapeDtypeStruct, ...]:
@@ -142,7 +141,7 @@ def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
 
 
 def _ops_at_peak(instructions: Instructions, ops: Sequence[Operation]) -> tuple[LiveResult, ...]:
-    """The ops with bytes in `Instructions.at_peak`, those with the most first."""
+    """List the ops with bytes in `Instructions.at_peak`, the largest first."""
     taken: Counter[int] = Counter()
     for name, count in instructions.at_peak().items():
         for part, share in instructions.shares(name).items():

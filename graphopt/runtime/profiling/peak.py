@@ -1,4 +1,4 @@
-"""The floating-point operations a second of this machine, measured in the form of an op's own."""
+"""The peak FLOP/s of this machine, measured for the form of an op's own products."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _NUMPY |= {
 
 
 def peaks(work: Sequence[Work]) -> Mapping[ProductForm, float]:
-    """The most operations a second of each form: measured here, or reached by one of these ops.
+    """Find the peak FLOP/s of each form: measured here, or reached by one of these ops.
 
-    So no op is above the peak, whatever else the machine did meanwhile.
+    So no op exceeds the peak, whatever else the machine did meanwhile.
     """
     found = {form: peak_flops(form) for flops, _ in work for form in flops}
     for flops, seconds in work:
@@ -56,15 +56,15 @@ def peaks(work: Sequence[Work]) -> Mapping[ProductForm, float]:
 
 
 def seconds_at(flops: Mapping[ProductForm, int], rates: Mapping[ProductForm, float]) -> float:
-    """The time of these operations at such rates."""
+    """Compute the time of these FLOPs at the rates of their forms."""
     return sum(count / rates[form] for form, count in flops.items())
 
 
 @functools.cache
 def peak_flops(form: ProductForm) -> float:
-    """The operations a second of a form, the best of some rounds: a fraction of a second's work.
+    """Measure the peak FLOP/s of a form, the best of some rounds, in a fraction of a second.
 
-    A convolution is no slower than what the machine computes as a product.
+    A convolution is assumed to be no slower than a product.
     """
     with jax.enable_x64(True):
         best = max(_rate(_product(size, form.dtype)) for size in _PRODUCTS)
@@ -85,7 +85,7 @@ def _product(size: int, dtype: str) -> _PeakCall:
 
 
 def _convolution(rows: int, side: int, channels: int, dtype: str) -> _PeakCall:
-    """One of 3 by 3, without padding."""
+    """Build a 3 by 3 convolution without padding."""
     image = _numbers((rows, side + 2, side + 2, channels), dtype)
     filter = _numbers((3, 3, channels, channels), dtype)
     convolve = functools.partial(
@@ -103,7 +103,7 @@ def _numbers(shape: Sequence[int], dtype: str) -> Any:
 
 
 def _rate(call: _PeakCall) -> float:
-    """The operations a second of the best round."""
+    """Measure a call's FLOP/s in the best round."""
     function = jax.jit(call.function)
     function(*call.arguments).block_until_ready()
     best, end = float("inf"), time.perf_counter() + _ENOUGH / len(_PRODUCTS)

@@ -1,6 +1,6 @@
-"""The profile of a program: the time of a step by op, by line of the script, by kind of op.
+"""The profile of a program: the time of a step by op, by source line, by kind of op.
 
-It is a text, and files for Speedscope and Perfetto.
+It prints as text, and writes files for Speedscope and Perfetto.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _PLACES = ("op", "variable", "line")
 class Profile(Shown):
     """The time of a step by op; it prints itself.
 
-    `rows` are the ops of the optimised program, the slowest first. Where several of them run at the
-    same time, each has a part of it, so that all times are parts of `seconds`, the time of a step
-    from NumPy feeds to NumPy fetches, measured without the profiler. `idle` is what is left of it
-    for feeds, fetches and the executor, and `other` the time of instructions of no op. `peaks` are
-    the most floating-point operations a second of each kind of product, measured here or reached by
-    one of the ops, and `events` are all instructions of all `steps` under the profiler. `module` is
-    the optimised program, of which rows have the numbers, and `memory` that of a step.
+    `rows` are the ops of the optimized program, the slowest first. Where several run at the same
+    time, each gets a share of it, so that all times are parts of `seconds`: the time of a step from
+    NumPy feeds to NumPy fetches, measured without the profiler. `idle` is the rest of it, for
+    feeds, fetches and the executor, and `other` the time of instructions of no op. `peaks` are the
+    peak FLOP/s of each kind of product, measured here or reached by one of the ops, and `events`
+    are all instructions of all `steps` under the profiler. `module` is the optimized program, whose
+    op numbers the rows have, and `memory` the memory of a step.
     """
 
     rows: tuple[OpTime, ...]
@@ -48,13 +48,13 @@ class Profile(Shown):
 
     @property
     def attributed(self) -> float:
-        """The share of a step's time that belongs to ops, to 1."""
+        """The share of a step's time that belongs to ops, from 0 to 1."""
         return sum(row.seconds for row in self.rows) / self.seconds
 
     def table(self, by: By = "op") -> tuple[OpTime, ...]:
-        """The rows, or their sums by line of the script or by kind of op; the slowest first.
+        """Return the rows, or their sums by source line or by kind of op, the slowest first.
 
-        ValueError for another way.
+        Raise ValueError for another `by`.
         """
         if by == "op":
             return self.rows
@@ -71,11 +71,11 @@ class Profile(Shown):
         return _sort_rows(found.values())
 
     def page(self) -> Page:
-        """The table by op."""
+        """Build a page with the table by op."""
         return self.page_by("op")
 
     def page_by(self, by: By, most: int = _MOST) -> Page:
-        """A table with `most` rows, all of them for 0; `gradient` is a part of `ms`."""
+        """Build a page with `most` rows, all of them for 0; `ms` includes `gradient`."""
         rows = self.table(by)
         shown = rows[: most or None]
         rest = rows[len(shown) :]
@@ -118,15 +118,15 @@ class Profile(Shown):
         return [*places, f"{seconds * 1e3:.3f}", "", share, "", ""]
 
     def to_json(self) -> dict[str, Any]:
-        """The profile as plain data; times are seconds of one step."""
+        """Convert the profile to plain data; times are seconds of one step."""
         rows = [asdict(row) for row in self.rows]
         whole = {name: getattr(self, name) for name in ("seconds", "idle", "other", "steps")}
         return {"schema": 2, **whole, "peak_flops": dict(self.peaks), "ops": rows}
 
     def speedscope(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that speedscope opens: line, op and direction on top of each other.
+        """Write a file for Speedscope: stacks of line, op and direction.
 
-        OSError when it cannot be written.
+        Raise OSError when it cannot be written.
         """
         _write(path, speedscope_json(self.rows, self.idle, self.other))
 
@@ -136,7 +136,7 @@ class Profile(Shown):
 
 
 def peak_words(peaks: Mapping[str, float]) -> str:
-    """The peaks in words, each after a semicolon."""
+    """Format the peaks, each after a semicolon."""
     return "".join(
         f"; peak of a {kind}: {quantity(round(rate))}FLOP/s" for kind, rate in peaks.items()
     )
@@ -162,7 +162,7 @@ def _sort_rows(rows: Iterable[OpTime]) -> tuple[OpTime, ...]:
 
 
 def _short(line: str) -> str:
-    """A line without the folders of its file."""
+    """Strip the folders from a source line."""
     return line.replace("\\", "/").rpartition("/")[2]
 
 
@@ -170,7 +170,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope_json(rows: Sequence[OpTime], idle: float, other: float) -> str:
-    """One step as a sampled profile in seconds: line, then op, then forward or gradient."""
+    """Encode one step as a sampled profile in seconds: line, op, forward or gradient."""
     frames: dict[str, int] = {}
 
     def frame(name: str) -> int:
@@ -204,7 +204,7 @@ def speedscope_json(rows: Sequence[OpTime], idle: float, other: float) -> str:
 
 
 def perfetto_json(events: Sequence[InstructionEvent]) -> str:
-    """All events in Chrome's trace format, those that overlap in rows of their own."""
+    """Encode all events in Chrome's trace format, with rows of their own where they overlap."""
     ends: list[float] = []
     found: list[dict[str, Any]] = []
     for event in sorted(events, key=lambda event: event.start):

@@ -1,4 +1,4 @@
-"""The events of JAX's profiler during some steps: which instruction of XLA ran when."""
+"""The events of JAX's profiler during some steps: each XLA instruction that ran, with its times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEP = "graphopt step"
 
 
 class InstructionSpan(NamedTuple):
-    """An instruction that ran, from its start to its end in nanoseconds."""
+    """An instruction that ran, with its start and end in nanoseconds."""
 
     name: str
     start: float
@@ -26,7 +26,7 @@ class InstructionSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class Recording:
-    """Steps, and the instructions of the program that ran in them; both by time."""
+    """Steps, and the instructions of the program that ran in them, both sorted by time."""
 
     steps: Sequence[InstructionSpan]
     instructions: Sequence[InstructionSpan]
@@ -35,9 +35,8 @@ class Recording:
 def record(step: Callable[[], object], count: int) -> Recording:
     """Run `count` steps under the profiler, each to its end.
 
-    The profiler is stopped however that ends. RuntimeError when one is running already.
-    UnsupportedError where there are no events of instructions, as on a device whose profiler
-    writes others.
+    The profiler is stopped in any case. Raise RuntimeError when one is running already, and
+    UnsupportedError where the device's profiler writes no events of instructions.
     """
     with tempfile.TemporaryDirectory(prefix="graphopt-profile-") as folder:
         with _tracing(folder):

@@ -1,4 +1,4 @@
-"""The rows of a profile, the events that they are sums of, and the names of their parts."""
+"""The rows of a profile, the events that they sum up, and the names of their parts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 @contextmanager
 def keep_names() -> Generator[None]:
-    """Keep the names of instructions: no executable on disk with other names is taken."""
+    """Put instruction names into JAX's cache key: no executable with other names is loaded."""
     name = "jax_compilation_cache_include_metadata_in_key"
     before = getattr(jax.config, name)
     jax.config.update(name, True)
@@ -24,13 +24,13 @@ def keep_names() -> Generator[None]:
 
 
 def variable_of(op: Operation) -> str:
-    """The name of the first result, or of the last operand: a layer's weight, where it has one."""
+    """Name the first named result, else the last named operand: a layer's weight."""
     values = (*op.results, *reversed(op.operands))
     return next((value.name_hint for value in values if value.name_hint), "")
 
 
 class InstructionEvent(NamedTuple):
-    """An instruction of XLA that ran, with its op; times are nanoseconds from the first step."""
+    """An XLA instruction that ran, with its op; times are nanoseconds from the first step."""
 
     op: str
     line: str
@@ -41,13 +41,13 @@ class InstructionEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class OpTime:
-    """The time of an op in one step: seconds forward and in the derivative, and its operations.
+    """The time of an op in one step: seconds forward and in the derivative, and its FLOPs.
 
-    `op` is its name, `variable` that of its first result and `line` the user's, each "" where there
-    is none. `flops` are the floating-point operations of its products and convolutions, as XLA
-    computes them, and `at_peak` the seconds that these take at the peak of their form. `number` is
-    that of the op in the optimised program (`ir/dialect/numbers.py`). In a table by line or kind it
-    stands for several ops, and has no number.
+    `op` is its name, `variable` its first result's and `line` the user's source line, each "" if it
+    has none. `flops` are the FLOPs of its products and convolutions, as XLA computes them, and
+    `at_peak` the seconds that these take at the peak of their form. `number` is the op's number in
+    the optimized program (`ir/dialect/numbers.py`). A row of a table by line or kind sums up
+    several ops, and has no number.
     """
 
     op: str
@@ -61,5 +61,5 @@ class OpTime:
 
     @property
     def seconds(self) -> float:
-        """The time of a step that is this op's."""
+        """The seconds of this op in a step, forward and gradient."""
         return self.forward + self.gradient

@@ -1,6 +1,6 @@
-"""Profiling a program: compiled once more with the numbers of its ops, and run on copies.
+"""Profiling of a program: compile it with the numbers of its ops, and run it on copies.
 
-Each moment of a step is given in equal parts to all instructions that ran then.
+Each moment of a step is shared equally by all instructions that ran then.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ IDLE = ""
 def spread_time(
     steps: Sequence[InstructionSpan], spans: Sequence[InstructionSpan], leads: Callable[[str], bool]
 ) -> Mapping[str, float]:
-    """Nanoseconds by name, which sum to the time of all steps; `IDLE` for none.
+    """Map names to nanoseconds, which sum to the time of all steps; `IDLE` for no instruction.
 
-    An instruction that only leads to others, such as a loop, has the moments in which none of them
+    An instruction that only runs others, such as a loop, gets the moments in which none of them
     ran.
     """
     found: defaultdict[str, float] = defaultdict(float)
@@ -98,9 +98,9 @@ def profile_compilation(
 ) -> Profile:
     """Compile a program for one device and run it under JAX's profiler.
 
-    It trains `state`, which has a value for each variable that a step reads, by name.
-    Raises ValueError for a number of steps below 1, UnsupportedError for a program that XLA cannot
-    compile as a whole or whose device has no events by instruction, and as `compile_program`.
+    It trains `state`, which has a value for each variable that a step reads, by name. Raise
+    ValueError for a number of steps below 1, UnsupportedError for a program that XLA cannot compile
+    as a whole or whose device has no events by instruction, and the errors of `compile_program`.
     """
     if steps < 1:
         raise ValueError(f"steps should be 1 or more, found {steps}")
@@ -143,7 +143,7 @@ def profile_compilation(
 
 
 def _median_seconds(step: Callable[[], None], least: int) -> float:
-    """The time of a step without the profiler, which takes longer than a small program."""
+    """Measure a step without the profiler, whose overhead exceeds a small program's time."""
     found: list[float] = []
     end = time.perf_counter() + _ENOUGH
     while len(found) < least or (time.perf_counter() < end and len(found) < _MOST):
@@ -160,7 +160,7 @@ def _profile(
     module: ModuleOp,
     memory: Memory,
 ) -> Profile:
-    """The profile of what was recorded; `measured` is the time of a step without the profiler."""
+    """Build the profile of a recording; `measured` is the time of a step without the profiler."""
     count, ops = len(recording.steps), ops_by_number(module)
     times = spread_time(recording.steps, recording.instructions, instructions.is_control)
     by_part: defaultdict[InstructionOps, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""One data-parallel step over all trainers: announced, compared, run, its fetches taken locally."""
+"""One data-parallel step over all trainers: announce, compare, run, and fetch local values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
 
 
 def over_all_trainers(compiled: Compiled) -> Replicated:
-    """A program over all trainers' devices."""
+    """Map a program to the devices of all trainers."""
     places, mapper = compiled.compilation.places, compiled.compilation.mapper
     if mapper not in ("auto", "shard_map"):
         raise UnsupportedError(
@@ -68,7 +68,7 @@ def over_all_trainers(compiled: Compiled) -> Replicated:
 
 
 def absent_state(executable: Executable, scope: Scope) -> list[str]:
-    """The state that the next call has to bring to the devices; ScopeError without a value."""
+    """List the state to bring to the devices before the next call; ScopeError without a value."""
     plan, replicated = executable.plan, executable.replicated
     found: list[str] = []
     for port in (*plan.updated, *plan.read_only):
@@ -99,7 +99,7 @@ class Session:
     def run_uneven(
         self, compilation: Compilation, parts: SplitFeed, scope: Scope
     ) -> tuple[Fetched, str]:
-        """As `run`, for devices with different numbers of rows."""
+        """Run a step as `run` does, for devices with different numbers of rows."""
         uneven = Uneven.of(parts, self.group.world.trainer)
         key = (compilation.feeds, compilation.fetches, tuple(uneven.axes))
         executables = self.masked.find(key, lambda: Executables(uneven.compile(compilation)))
@@ -113,7 +113,7 @@ class Session:
     def run(
         self, executables: Executables, shapes: Hashable, feeds: Mapping[str, Array], scope: Scope
     ) -> tuple[Fetched, str]:
-        """The values of every fetch on each of this trainer's devices, and the mapper's name.
+        """Run a step; return each fetch on each of this trainer's devices, and the mapper.
 
         State that is not on the devices yet takes trainer 0's value. Learning rates, which every
         trainer writes before each step, must agree.
@@ -160,7 +160,7 @@ class Session:
             self.group.end_step()
 
     def _describe(self, executable: Executable, feeds: Mapping[str, Array]) -> dict[str, Any]:
-        """The description of a step that has to be the same for every trainer."""
+        """Describe a step by the facts that must be equal on all trainers."""
         known = self._described.get(executable)
         if known is not None:
             return known
@@ -184,7 +184,7 @@ class Session:
 
 
 class Keys:
-    """Random keys of the steps: those that trainer 0's generator gives, for all trainers."""
+    """Random keys of the steps: trainer 0's generator determines them for all trainers."""
 
     def __init__(self) -> None:
         self._fresh = True
@@ -192,30 +192,30 @@ class Keys:
         self._seed = default_generator().initial_seed()
 
     def must_ask(self, is_random: bool) -> bool:
-        """True when trainer 0 must be asked: at first, and after paddle.seed with another seed."""
+        """Return whether trainer 0's key is needed: at first, and after another paddle.seed."""
         seed = default_generator().initial_seed()
         changed = is_random and (self._fresh or seed != self._seed)
         self._seed = seed
         return changed
 
     def raw(self, runs: int) -> list[int]:
-        """The result of this trainer's own generator."""
+        """Draw a key from this trainer's own generator."""
         return [int(word) for word in default_generator().next_key(runs)]
 
     def anchor(self, key: list[int]) -> None:
-        """The next step takes this key, and later ones count on from it."""
+        """Set the key of the next step; later steps count on from it."""
         self._word, self._count = key
         self._fresh = False
 
     def next_key(self, runs: int = 1) -> HostArray:
-        """As of a Generator."""
+        """Return the key of the next of `runs` runs, as a Generator does."""
         first = self._count
         self._count += runs
         return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
 
 
 def _few(names: list[str]) -> list[str]:
-    """The names, or their number and a hash when they are too many for a message."""
+    """Return the names, or their number and a hash if they are too many for a message."""
     if len(names) <= MAX_NAMED:
         return names
     return [f"{len(names)} variables", hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]

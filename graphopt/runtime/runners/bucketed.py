@@ -1,4 +1,4 @@
-"""Running programs by buckets: pads feeds, masks the program once, cuts the fetches.
+"""Runs of programs in buckets: pad the feeds, mask the program once, cut the fetches.
 
 A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` has the reason.
 """
@@ -65,11 +65,10 @@ MAX_SIZES = 64
 
 
 class Fitted(NamedTuple):
-    """A step with padding: its fetches, its feeds with masks and counts, and the rows of its
-    dimensions.
+    """A padded step: its fetches, its feeds with masks and counts, and its rows by dimension.
 
-    `unpadded` gives the feeds and masks of the data alone, which NumPy computes. `wanted` are the
-    sizes that its buckets have; those in `rows` may be larger.
+    `unpadded` returns the feeds and masks without padding, for NumPy. `wanted` are the sizes of the
+    buckets; the sizes in `rows` may be larger.
     """
 
     executables: Executables
@@ -81,11 +80,11 @@ class Fitted(NamedTuple):
 
 
 class BucketedRunner(Runner):
-    """As Runner, with feeds padded to the sizes of `buckets`.
+    """A Runner that pads feeds to the sizes of `buckets`.
 
-    Without any, sequences have those of `sequences()`, and other feeds of open sizes have those of
-    `automatic()` once they have had several: in trainings, and with `pads_inference` in inference,
-    too. There are none with FLAGS_graphopt_buckets=off.
+    By default, sequences use `sequences()`, and other feeds of open sizes use `automatic()` once
+    they have had several sizes: in trainings, and with `pads_inference` in inference, too. With
+    FLAGS_graphopt_buckets=off nothing is padded by default.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class BucketedRunner(Runner):
 
     @property
     def stats(self) -> Stats:
-        """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
+        """Runner's counters, `rows` fed, `padding` rows added, and `exact` reasons."""
         found = super().stats
         if self.decoders is not None and (caches := self.decoders.words()):
             found["caches"] = caches
@@ -124,7 +123,7 @@ class BucketedRunner(Runner):
     def step(
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
-        """As of Runner; a known decoder keeps its caches between its steps."""
+        """Run a step as Runner does; a known decoder keeps its caches between steps."""
         if self.decoders is not None:
             found = self.decoders.step(program, feed, names, scope, wait=wait)
             if found is not None:
@@ -142,7 +141,7 @@ class BucketedRunner(Runner):
         *,
         wait: bool,
     ) -> Fetched:
-        """A step of a feed that is looked at; one that is padded is looked at each time."""
+        """Check a feed and run a step; a padded feed is checked each time."""
         if self.keeps_caches and not takes_sequences(program):
             decoder = self._find_decoder(program, feed, names)
             found = None
@@ -166,7 +165,7 @@ class BucketedRunner(Runner):
         return super()._checked_step(program, feed, names, scope, signature, wait=wait)
 
     def _find_decoder(self, program: Program, feed: Feed, names: Names) -> CachedDecoder | None:
-        """The decoder that a program is found to be; None if it is none, or not yet."""
+        """Find the decoder for a program; None if it is none, or not known to be one yet."""
 
         def make(types: Types) -> Executables:
             compilation = Compilation(
@@ -192,7 +191,7 @@ class BucketedRunner(Runner):
         return None
 
     def _may_pad(self, program: Program) -> bool:
-        """False where every size runs without padding."""
+        """Return False if every size runs without padding."""
         if self.buckets is not None or not pads_sizes():
             return self.buckets is not None
         # what came compiled, or is compiled for numbers that are fed, is not padded unasked
@@ -203,7 +202,7 @@ class BucketedRunner(Runner):
     def _padded_step(
         self, program: Program, feeds: dict[str, Array], names: Names, scope: Scope, *, wait: bool
     ) -> Fetched | None:
-        """One step with padding; None when these feeds run as they are."""
+        """Run one padded step; None when these feeds run unpadded."""
         met = self._find_met(program)
         if met is not None:
             by_position = _axes(program, feeds, None)
@@ -224,12 +223,12 @@ class BucketedRunner(Runner):
         return found
 
     def _all_of(self, program: Program) -> list[Executables]:
-        """The executables of one program."""
+        """List the executables of one program."""
         serial = program.serial
         return [e for e in self._kept.all() if e.compiled.compilation.program.serial == serial]
 
     def _find_met(self, program: Program) -> MetSizes | None:
-        """The sizes of a program's feeds, where the caller gave no buckets."""
+        """Find the sizes that a program's feeds have had; None with given buckets."""
         if self.buckets is not None or takes_sequences(program):
             return None
         if program not in self._met:
@@ -239,9 +238,9 @@ class BucketedRunner(Runner):
     def _run_fitted(
         self, program: Program, fitted: Fitted, names: Names, scope: Scope, *, wait: bool
     ) -> tuple[Fetched, float | None]:
-        """One step of feeds with padding, whose fetches are cut, and its seconds.
+        """Run one padded step, cut its fetches, and measure its seconds.
 
-        None for a step in NumPy, which needs no padding.
+        The seconds are None for a step in NumPy, which needs no padding.
         """
         executables, served, padded, unpadded, rows, wanted = fitted
         is_padded = True
@@ -278,9 +277,9 @@ class BucketedRunner(Runner):
     def find_fitting(
         self, program: Program, feeds: Mapping[str, Array], names: Names, *, alone: bool = False
     ) -> Fitted | None:
-        """The step that runs these feeds with padding, and has no other fetches when `alone`.
+        """Find the padded step for these feeds; with `alone` it has no other fetches.
 
-        None when they must run as they are; `stats["exact"]` has the reason.
+        Return None when they must run unpadded; `stats["exact"]` has the reason.
         """
         met = self._find_met(program)
         buckets = self.buckets or (sequences() if met is None else met.buckets)
@@ -307,7 +306,7 @@ class BucketedRunner(Runner):
     def _rows(
         self, program: Program, feeds: Mapping[str, Array], axes: Dimensions, buckets: Buckets
     ) -> Rows:
-        """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
+        """Compute the real and padded sizes of dimensions; {} if feeds disagree or are empty."""
         found: dict[str, int] = {}
         for name, array in feeds.items():
             for dim, size in zip(axes[name], array.shape, strict=True):
@@ -333,7 +332,7 @@ class BucketedRunner(Runner):
         *,
         alone: bool,
     ) -> tuple[Executables, Names] | None:
-        """The masked program that has these fetches, and its own ones; None if it runs unpadded."""
+        """Find the masked program for these fetches, and its own fetches; None if refused."""
         fed = tuple(sorted(feeds))
         key = fed, tuple([axes[name] for name in fed]), checks_nan_inf()
         refused = self._refused.setdefault(program, Bounded(MOST_COMPILED))
@@ -374,7 +373,7 @@ class BucketedRunner(Runner):
 def _axes(
     program: Program, feeds: Mapping[str, Array], buckets: Buckets | None
 ) -> dict[str, tuple[str | None, ...]]:
-    """The dimension of each axis of each feed, by position alone without buckets."""
+    """Name the dimension of each axis of each feed, by position alone without buckets."""
     block, rows = program.global_block(), rows_of_sequences(program, feeds)
 
     def names(feed: str, array: Array) -> tuple[str | None, ...]:
@@ -391,7 +390,7 @@ def _axes(
 def _steps(
     buckets: Buckets, masked: Masked, axes: Dimensions, feeds: Mapping[str, Array]
 ) -> dict[str, tuple[int, int]]:
-    """The steps of the longest sequence, for each feed of which a program needs that."""
+    """Compute the real and padded steps of the longest sequence, for feeds that need them."""
     found: dict[str, tuple[int, int]] = {}
     for name in feeds:
         lengths, steps = feeds.get(lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
@@ -409,9 +408,9 @@ def _reuse(
     links: Links,
     feeds: Mapping[str, Array],
 ) -> Rows:
-    """The smallest sizes that were compiled and are not much larger, else new ones.
+    """Choose the smallest compiled sizes that fit and are not much larger, else new ones.
 
-    New ones have room for more, unless that does not go or `patience` is over.
+    New sizes get headroom, unless the program cannot take it or `patience` is over.
     """
     known, patience = executables.sizes, buckets.patience
     wanted = _sizes_of(rows)
@@ -442,21 +441,21 @@ def _reuse(
 
 
 def _are_declared(program: Program, feeds: Mapping[str, Array]) -> bool:
-    """True for arrays of the shapes and dtypes that the program declares."""
+    """Return whether arrays have the shapes and dtypes that the program declares."""
     shapes = {name: array.shape for name, array in feeds.items()}
     dtypes = {name: array.dtype.name for name, array in feeds.items()}
     return not own_types(program, [shapes], dtypes)
 
 
 def _sizes_of(rows: Rows) -> dict[str, int]:
-    """The size of each dimension, without its real rows."""
+    """Map each dimension to its padded size."""
     return {dim: size for dim, (_, size) in rows.items()}
 
 
 def _with_masks(
     masked: Masked, axes: Dimensions, feeds: Mapping[str, Array], rows: Rows
 ) -> dict[str, Array]:
-    """The feeds with padding, the masks of their rows, and the numbers of these."""
+    """Pad the feeds, and add the masks and counts of their real rows."""
     given = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
     for name in feeds:
         lengths = lengths_of(name)
@@ -470,7 +469,7 @@ def _with_masks(
 
 
 def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
-    """The feed with its last rows repeated."""
+    """Pad a feed by repeating its last rows."""
     widths = [(0, rows[dim][1] - rows[dim][0]) if dim is not None else (0, 0) for dim in axes]
     if not any(after for _, after in widths):
         return array

@@ -1,4 +1,4 @@
-"""Data parallelism as `with_data_parallel` requests it: which places, and how feeds are split."""
+"""Data parallelism as `with_data_parallel` requests it: the places, and the split of feeds."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class DataParallel:
     _warned: bool = field(default=False, init=False)
 
     def places(self, place: Place) -> tuple[Place, ...]:
-        """The places for an executor on this one.
+        """Choose the places for an executor on this place.
 
-        ValueError when there are none, or when they are of another kind.
+        Raise ValueError when there are none, or when they are of another kind.
         """
         found = self.places_like(place)
         if not found:
@@ -51,17 +51,17 @@ class DataParallel:
         return found
 
     def places_like(self, place: Place) -> tuple[Place, ...]:
-        """The requested places, else those of this kind that the environment names."""
+        """Return the requested places, else the environment's places of this kind."""
         if self.fixed is not None:
             return self.fixed
         return tuple(cpu_places() if place.platform == "cpu" else cuda_places())
 
     def devices_each(self, strategy: BuildStrategy | None) -> int:
-        """The number of places of a replica."""
+        """Return the number of places of a replica."""
         return 1 if strategy is None else strategy.tensor_parallel_degree
 
     def replicas(self, places: tuple[Place, ...], strategy: BuildStrategy) -> int:
-        """The number of replicas, which each take rows; ValueError where places are left over."""
+        """Count the replicas, which each take rows; ValueError where places are left over."""
         each = self.devices_each(strategy)
         if len(places) % each:
             raise ValueError(
@@ -71,7 +71,7 @@ class DataParallel:
         return len(places) // each
 
     def session(self, strategy: BuildStrategy) -> Session | None:
-        """The steps of a job's trainers, for programs that train or have collectives."""
+        """Open a session with a job's trainers, if the program trains or has collectives."""
         group = job_of(strategy) if self.training or self.communicates else None
         if group is None:
             return None
@@ -89,10 +89,10 @@ class DataParallel:
         *,
         any_shape: bool = False,
     ) -> SplitFeed:
-        """The checked feeds of a run on up to `count` places.
+        """Check and split the feeds of a run on up to `count` places.
 
-        With `any_shape` the shapes of variables that take any are not checked.
-        FeedError for feeds that do not fit, ValueError for a strategy that does not.
+        With `any_shape`, variables that take any shape are not checked. Raise FeedError for feeds
+        that do not fit, ValueError for a strategy that does not.
         """
         check_customized_seed(program, strategy, feed)
         if self.sample_weighted:
@@ -105,9 +105,9 @@ class DataParallel:
         return parts
 
     def _check_rows(self, parts: SplitFeed) -> None:
-        """Warn, once, of feeds with different numbers of rows, of which each was split by itself.
+        """Warn, once, if feeds have different numbers of rows, as each is split by itself.
 
-        FeedError when devices should count by rows that their feeds do not agree on.
+        Raise FeedError if devices are to be weighted by rows on which their feeds disagree.
         """
         shown = ", ".join(f"{name} {count}" for name, count in parts.samples.items())
         if self.sample_weighted and self.training and len(set(parts.rows.values())) > 1:
@@ -126,7 +126,7 @@ class DataParallel:
         self._warn_of_unequal_parts(parts)
 
     def _warn_of_unequal_parts(self, parts: SplitFeed) -> None:
-        """Warn, once, of devices with fewer rows than others, whose rows weigh more."""
+        """Warn, once, if some devices get fewer rows, which then weigh more."""
         uneven = [name for name, size in parts.samples.items() if size % parts.count]
         if uneven and self.training and not self.sample_weighted and not self._warned:
             self._warned = True
@@ -148,7 +148,7 @@ class DataParallel:
         *,
         stacked: frozenset[str] = frozenset(),
     ) -> Compilation:
-        """The compilation of a program for these places."""
+        """Build the compilation of a program for these places."""
         return Compilation(
             program,
             feeds,
@@ -164,7 +164,7 @@ class DataParallel:
 
 
 def as_places(spec: object) -> tuple[Place, ...]:
-    """One place or several as a tuple; ValueError for none."""
+    """Convert one place or several to a tuple; ValueError for none."""
     if isinstance(spec, (list, tuple)):
         if not spec:
             raise ValueError("No places for execution.")

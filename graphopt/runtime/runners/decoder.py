@@ -1,8 +1,9 @@
-"""Decoders: programs that are fed what they fetched, with rows joined to it in each step.
+"""Decoders: programs whose fetches are fed back, with rows appended in each step.
 
-Such a program has other sizes in each step. Once two steps have shown which, it is compiled for
-buffers with room for more rows (`passes/padding/growing`), one program for each size of buffers,
-and `state/buffers` keeps them between steps. A program of which that is not proven runs as before.
+Such a program has other sizes in each step. Once two steps have shown which sizes grow, it is
+compiled for buffers with room for more rows (`passes/padding/growing`), one program for each size
+of buffers, and `state/buffers` keeps them between steps. A program for which this cannot be proven
+correct runs as before.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class CachedDecoder:
     def __init__(
         self, types: Types, names: Names, executables: Executables, *, runs_at_once: bool
     ) -> None:
-        """With `runs_at_once` a step without buffers waits for no compilation."""
+        """Bind the caches; with `runs_at_once` a step without buffers waits for no compilation."""
         self._runs_at_once = runs_at_once
         self._making: dict[int, _Making] = {}
         masked = executables.compiled.masked
@@ -90,7 +91,7 @@ class CachedDecoder:
         self._ready: dict[int, Executable] = {}
 
     def step(self, feed: Feed, scope: Scope, *, wait: bool) -> Fetched | None:
-        """The fetches of a step; None when it must run without buffers."""
+        """Run a step with buffers; None when it must run without them."""
         if type(feed) is not dict or len(feed) != self._count:
             return None
         given: list[Any] = []
@@ -117,7 +118,7 @@ class CachedDecoder:
             return self._run(given, feeds, past, size, scope)
 
     def _has_executable(self, feeds: Mapping[str, Any], size: int, scope: Scope) -> bool:
-        """True when there is one for buffers of this size; False while a thread makes its form."""
+        """Return whether this size has an executable; False while a thread makes its form."""
         executable = self._executables.find(size, 1, even=True)
         if self._runs_at_once and not executable.is_ready:
             own = {name: unchanging(array) for name, array in feeds.items()}
@@ -128,7 +129,7 @@ class CachedDecoder:
         return True
 
     def _look_ahead(self, feed: Mapping[str, Any], past: int, size: int, scope: Scope) -> None:
-        """Have the form for the next size made once the buffers of this one are half full."""
+        """Start to make the form of the next size once the buffers are half full."""
         ends = self._limit is not None and self._limit <= size
         if 2 * past > size and not ends and 2 * size not in self._making:
             later = self._prepare_feeds(feed, past, 2 * size, wait=False)
@@ -136,7 +137,7 @@ class CachedDecoder:
             self._make_later(later, 2 * size, scope)
 
     def _make_later(self, feeds: Mapping[str, Any], size: int, scope: Scope) -> None:
-        """Have a thread make the form for buffers of this size, once."""
+        """Have the background thread make the form for buffers of this size, once."""
         if size not in self._making:
             executable = self._executables.find(size, 1, even=True)
             own = Scope(scope)
@@ -153,7 +154,7 @@ class CachedDecoder:
     def _prepare_feeds(
         self, feed: Mapping[str, Any], past: int, size: int, *, wait: bool
     ) -> dict[str, Any] | None:
-        """The feeds that are no caches, with masks and counts; None for those of other types."""
+        """Pad the feeds that are no caches, and add masks and counts; None for other types."""
         rows: Rows = {PAST: (past, size)}
         feeds: dict[str, Any] = {}
         for name, shape, dtype, axes in self._others:
@@ -179,7 +180,7 @@ class CachedDecoder:
         return feeds
 
     def _mask(self, dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
-        """The mask of a dimension: most are so many ones, and zeros."""
+        """Build the mask of a dimension; most are ones followed by zeros."""
         if len(dim) != 1:
             return mask_of(dim, rows)
         real, size = rows_of(dim[0], rows)
@@ -191,7 +192,7 @@ class CachedDecoder:
     def _run(
         self, given: Sequence[Any], feeds: dict[str, Any], past: int, size: int, scope: Scope
     ) -> Fetched:
-        """A step with buffers that it takes, and gives back."""
+        """Run a step that takes the buffers, and give them back."""
         taken: list[tuple[Buffer, Slot, int]] = []
         buffers: list[Buffer | None] = []
         for value, kept in zip(given, self._caches, strict=True):
@@ -223,7 +224,7 @@ class CachedDecoder:
     def _collect_fetches(
         self, found: Arrays, buffers: Sequence[Buffer | None], past: int, size: int, scope: Scope
     ) -> Fetched:
-        """The fetches by name: rows of buffers for caches, others without rows to spare."""
+        """Collect the fetches: rows of buffers for caches, others cut to their real rows."""
         fetches: list[list[Any]] = []
         for number, place, axes in self._fetches:
             if number is None:
@@ -238,14 +239,14 @@ class CachedDecoder:
 
 
 class _Making:
-    """A form that a thread makes; what fails there, the step that needs it makes, and says why."""
+    """Work that makes a form; after a failure, the step that needs the form raises the error."""
 
     def __init__(self, executable: Executable, feeds: Mapping[str, Any], scope: Scope) -> None:
         self._executable, self._feeds, self._scope = executable, feeds, scope
         self.has_ended = False
 
     def work(self) -> None:
-        """Make it, unless a step did so meanwhile."""
+        """Make the form, unless a step has made it."""
         with suppress(Exception):
             self._executable.make_ready(self._feeds, self._scope)
         self._feeds, self._scope, self.has_ended = {}, Scope(), True
@@ -260,7 +261,7 @@ class _KeptFeed:
         self._sizes = shape[: cache.axis], shape[cache.axis + 1 :]
 
     def array_of(self, value: Any) -> Any:
-        """A fed array, or the rows of a buffer that it is; None for no feed."""
+        """Convert a feed to an array, or to the buffer rows that it views; None for no feed."""
         if type(value) is Tensor and type(rows := value._slot.value) is HeldRows:
             return rows
         if type(value) is np.ndarray and (rows := rows_of_copy(value)) is not None:
@@ -268,7 +269,7 @@ class _KeptFeed:
         return None if value is None else _as_array(value, self.shape, self.dtype)
 
     def rows_of(self, value: Any) -> int:
-        """The number of rows in a feed; 0 for one of another type."""
+        """Count the rows in a feed; 0 for one of another type."""
         if value is None or value.dtype != self.dtype:
             return 0
         shape, axis = value.shape, self.cache.axis
@@ -276,7 +277,7 @@ class _KeptFeed:
         return shape[axis] if fits else 0
 
     def buffer(self, value: Any, past: int, size: int, scope: Scope) -> Buffer:
-        """The buffer that rows are in, if the step may have it, else a new one with them."""
+        """Return the buffer that holds the rows, if the step may take it, else a new one."""
         if type(value) is HeldRows:
             buffer = value.buffer
             if buffer.size == size and buffer.count == past and buffer.lock is scope.lock:
@@ -284,7 +285,7 @@ class _KeptFeed:
         return self.fresh(value, size, scope)
 
     def fresh(self, value: Any, size: int, scope: Scope) -> Buffer:
-        """A new buffer with a copy of these rows."""
+        """Copy rows to a new buffer."""
         array, axis = np.asarray(value), self.cache.axis
         whole = np.zeros((*array.shape[:axis], size, *array.shape[axis + 1 :]), array.dtype)
         whole[tuple(map(slice, array.shape))] = array
@@ -292,7 +293,7 @@ class _KeptFeed:
 
 
 def _as_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """A feed as an array; axes of size 1 after its last one may be missing."""
+    """Convert a feed to an array, and append missing trailing axes of size 1."""
     if is_of_jax(value):
         return value
     array = np.asarray(value) if hasattr(value, "__array__") else np.array(value, dtype)
@@ -301,7 +302,7 @@ def _as_array(value: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def _sizes(shape: tuple[int, ...], axes: Axes, rows: Rows, which: int) -> tuple[int, ...]:
-    """The shape of a feed, without padding (0) or with it (1)."""
+    """Compute the shape of a feed, without padding (0) or with it (1)."""
     return tuple(
         size if dim is None else prod(rows_of(factor, rows)[which] for factor in dim)
         for size, dim in zip(shape, axes, strict=True)
@@ -309,7 +310,7 @@ def _sizes(shape: tuple[int, ...], axes: Axes, rows: Rows, which: int) -> tuple[
 
 
 def _with_zeros(array: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
-    """The array with rows of zeros after its own."""
+    """Pad an array with rows of zeros."""
     padded = np.zeros(_sizes(array.shape, axes, rows, 1), array.dtype)
     padded[tuple(map(slice, array.shape))] = array
     return padded
@@ -317,7 +318,7 @@ def _with_zeros(array: Any, axes: Axes, rows: Rows) -> np.ndarray[Any, Any]:
 
 @dataclass
 class _Growth:
-    """The sizes that a program with these fetches was fed lately, and its decoders."""
+    """The recent feed sizes of a program with these fetches, and its decoders."""
 
     lately: deque[Shapes] = field(default_factory=lambda: deque[Shapes](maxlen=MOST_IN_TURNS))
     decoders: list[CachedDecoder] = field(default_factory=list[CachedDecoder])
@@ -325,7 +326,7 @@ class _Growth:
 
 
 class Decoders:
-    """The decoders among the programs that a runner met, and why others are none."""
+    """The decoders among a runner's programs, and the reasons why other programs are none."""
 
     def __init__(self) -> None:
         self._met: WeakKeyDictionary[Program, Bounded[Hashable, _Growth]] = WeakKeyDictionary()
@@ -333,7 +334,7 @@ class Decoders:
     def step(
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched | None:
-        """The fetches of a step of a known decoder; None for any other step."""
+        """Run a step of a known decoder; None for any other step."""
         for decoder in self._find_known(program, names):
             found = decoder.step(feed, scope, wait=wait)
             if found is not None:
@@ -341,7 +342,7 @@ class Decoders:
         return None
 
     def has(self, program: Program, names: Names) -> bool:
-        """True when a program with these fetches is a known decoder."""
+        """Return whether a program with these fetches is a known decoder."""
         return bool(self._find_known(program, names))
 
     def _find_known(self, program: Program, names: Names) -> Sequence[CachedDecoder]:
@@ -358,7 +359,7 @@ class Decoders:
         *,
         runs_at_once: bool,
     ) -> CachedDecoder | None:
-        """The decoder that a program is found to be with these feeds; None if it is none.
+        """Find out whether a program with these feeds is a decoder; return it, or None.
 
         `runs_at_once` is as for CachedDecoder.
         """
@@ -384,7 +385,7 @@ class Decoders:
         return decoder
 
     def words(self) -> list[str]:
-        """The caches that are kept of each program, or the reason why none is."""
+        """Describe the caches that are kept for each program, or the reason why none is."""
         found: dict[str, None] = {}
         for growths in self._met.values():
             for growth in growths.values():
@@ -400,7 +401,7 @@ _joining: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
 
 
 def may_grow(program: Program) -> bool:
-    """True for a program that joins tensors along an axis of open size."""
+    """Return whether a program concatenates tensors along an axis of open size."""
     if not pads_sizes():
         return False
     known = _joining.get(program)
@@ -410,7 +411,7 @@ def may_grow(program: Program) -> bool:
 
 
 def _joins(block: Block) -> bool:
-    """True for a block that joins a tensor to others along an axis of open size."""
+    """Return whether a block concatenates a tensor along an axis of open size."""
     for op in block.ops:
         if op.type == "concat" and (names := op.inputs.get("X")):
             variable, axis = block.find_var(names[0]), op.attrs.get("axis", 0)
@@ -423,9 +424,9 @@ def _joins(block: Block) -> bool:
 
 
 def _growing(last: Shapes, now: Shapes, feeds: Mapping[str, Array]) -> Types | None:
-    """The types of feeds of which some sizes are larger than in an earlier step, and no other one.
+    """Compare feeds with an earlier step, and mark the axes that have grown as open.
 
-    None where other sizes changed, too, or none did.
+    Return None where a size has shrunk, or none has changed.
     """
     if last.keys() != now.keys() or any(len(last[name]) != len(now[name]) for name in now):
         return None

@@ -1,4 +1,4 @@
-"""The sizes that a program's open feeds have had, and which of them run as they are.
+"""The sizes that a program's open feeds have had, and the sizes that run unpadded.
 
 Padding to a larger size is rent and a compilation buys, as in `steps/costs.py`.
 """
@@ -35,15 +35,14 @@ MOST_PADDED = 256
 
 
 class MetSizes:
-    """The sizes of one program's feeds, and how those are padded that do not run as they are.
+    """The sizes of one program's feeds, and the buckets for sizes that do not run unpadded.
 
-    A training has few sizes with much padding, since each of its batches may have another one, and
-    compiles a size of its own once padding it has cost as much. One that shall end with the same
-    bits, also when it goes on from its middle, has sizes that follow from those of a feed alone.
-
-    Open axes at one position are one dimension, as the tokens and the labels of a text have it,
-    until their sizes differ. Those at several positions are one if their sizes were equal in two
-    runs and others in the second, as the tokens and a mask of them by tokens have it.
+    A training has few sizes with much padding, since each of its batches may have another size; it
+    compiles a size of its own once the padding has cost as much. A training that must end with the
+    same bits, also when it resumes halfway, has sizes that follow from each feed alone. Open axes
+    at one position are one dimension until their sizes differ, such as the tokens and the labels of
+    a text. Axes at several positions are one dimension if their sizes were equal in two runs and
+    different in the second, such as tokens and a mask of tokens by tokens.
     """
 
     def __init__(self, *, trains: bool) -> None:
@@ -63,7 +62,7 @@ class MetSizes:
 
     @property
     def buckets(self) -> Buckets:
-        """Those for the feeds of this run, where they do not run as they are."""
+        """The buckets for the feeds of this run, if they do not run unpadded."""
         if self._of_lengths is not None:
             return self._of_lengths
         return automatic(0.25, patience=1.0) if self.trains else automatic()
@@ -76,10 +75,10 @@ class MetSizes:
         *,
         repeats: bool,
     ) -> bool:
-        """True when these feeds run as they are.
+        """Decide whether these feeds run unpadded.
 
-        `own` is what was compiled for the program, and `repeats` says that no time and no earlier
-        run may decide.
+        `own` are the executables of the program. With `repeats` neither time nor an earlier run may
+        decide.
         """
         self.note(by_position, feeds)
         if self.trains and repeats:
@@ -113,11 +112,11 @@ class MetSizes:
     def pays_exact(
         self, sizes: Hashable, price: float | None, in_numpy: Callable[[], float | None]
     ) -> bool:
-        """True when it pays to run more sizes as they are.
+        """Decide whether it pays to run more sizes unpadded.
 
-        `price` are the seconds of a compilation, None where no time may decide. `in_numpy` gives
-        those of NumPy for sizes that nothing is compiled for, None where it computes none. NumPy
-        compiles nothing, so there is nothing for sizes to share until it has cost a part of that.
+        `price` is the seconds of a compilation, None where no time may decide. `in_numpy` returns
+        NumPy's seconds for sizes without a compilation, None where it computes none. NumPy compiles
+        nothing, so sizes have nothing to share until NumPy has cost part of that price.
         """
         if (padded := self._padded.use(sizes)) is not None:
             runs, seconds = padded
@@ -128,11 +127,11 @@ class MetSizes:
         return spent is not None and spent < PATIENCE * price
 
     def add_exact(self, sizes: Hashable) -> None:
-        """These sizes run as they are from now on."""
+        """Run these sizes unpadded from now on."""
         self._exact.add(sizes)
 
     def ran_padded(self, sizes: Hashable, seconds: float) -> None:
-        """A run of these sizes with padding took so long."""
+        """Record the seconds of a padded run of these sizes."""
         runs, least = self._padded.get(sizes, (-1, seconds))
         self._padded.keep(sizes, (runs + 1, min(least, seconds)))
 
@@ -147,7 +146,7 @@ class MetSizes:
         self._last |= sizes
 
     def _split(self, sizes: Mapping[Axis, int]) -> None:
-        """Axes of one dimension that have several sizes become several dimensions."""
+        """Split a dimension whose axes have several sizes."""
         alike: defaultdict[str, defaultdict[int, list[Axis]]]
         alike = defaultdict(lambda: defaultdict(list))
         for axis, size in sizes.items():
@@ -158,7 +157,7 @@ class MetSizes:
                 self._dims |= dict.fromkeys((first, *others), f"axis {at} of {feed}")
 
     def _join(self, sizes: Mapping[Axis, int]) -> None:
-        """Axes whose size changed from one number to one other become one dimension."""
+        """Join axes whose sizes made the same change into one dimension."""
         names: dict[tuple[int, int], str] = {}
         for axis, size in sizes.items():
             before = self._last.get(axis, size)
@@ -166,7 +165,7 @@ class MetSizes:
                 self._dims[axis] = names.setdefault((before, size), self._dims[axis])
 
     def dims_by_sizes(self, axes: Dimensions) -> dict[str, tuple[str | None, ...]]:
-        """The dimension of each axis; None for one that had a single size and is not the first."""
+        """Map axes to dimensions; None for an axis of one size so far, unless it is the first."""
         return {
             feed: tuple(
                 self._dims[feed, at] if dim and (at == 0 or (feed, at) in self._varied) else None
@@ -177,7 +176,7 @@ class MetSizes:
 
 
 def seconds_in_numpy(own: Sequence[Executables]) -> float | None:
-    """Those of sizes that nothing is compiled for; None before NumPy has computed any."""
+    """Sum NumPy's seconds for sizes without a compilation; None before NumPy has run."""
     exact = [form for each in own if not each.compiled.masked for form in each.all()]
     seen = [form.forms.seen for form in exact]
     if not any(each.ended for each in seen):
@@ -190,18 +189,17 @@ def _exact(rows: int) -> int:
 
 
 def sizes_of(feeds: Mapping[str, Array]) -> Hashable:
-    """The shape of each feed."""
+    """Return the shape of each feed."""
     return tuple(array.shape for array in feeds.values())
 
 
 def text_dimensions(
     axes: Dimensions, feeds: Mapping[str, Array]
 ) -> tuple[Dimensions, frozenset[str]]:
-    """The dimensions of texts, by the sizes of one run alone, and those of them that are lengths.
+    """Name the dimensions of texts by the sizes of one run, and mark the lengths among them.
 
-    The lengths are those of feeds of integers, which have them along another axis than the first.
-    Other open axes of such a size belong to them, as those of masks do. First axes of one size are
-    one dimension.
+    A length is the size of an axis, other than the first, of a feed of integers. Other open axes of
+    equal size, such as a mask's, share its dimension. First axes of one size are one dimension.
     """
     sizes = _size_of_each(axes, feeds)
     lengths: dict[int, str] = {}

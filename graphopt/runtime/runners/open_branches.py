@@ -1,7 +1,7 @@
-"""Runs of programs with open branches: the condition first, then the program of that side.
+"""Runs of programs with open branches: the condition first, then the taken side's program.
 
-What is compiled is kept for each side, as for each set of feed shapes. The run that computes
-the condition changes no state, and draws the numbers that the run of the side draws.
+Compiled programs are kept for each side, as for each set of feed shapes. The run that computes the
+condition changes no state, and draws the same random numbers as the run of the side.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Branches: TypeAlias = "WeakKeyDictionary[Program, Branch]"
 
 
 def run_side(known: Branches, program: Program, names: Names, step: Step) -> Fetched:
-    """The fetches of a step of a program, or of that of the side which its condition takes.
+    """Run a step of a program, or of the side that the condition of its open branch selects.
 
-    UnsupportedError where the places of a data-parallel step take different sides.
+    Raise UnsupportedError where the places of a data-parallel step take different sides.
     """
     branch = known.get(program)
     if branch is None or branch.version != program.version:
@@ -56,7 +56,7 @@ def run_side(known: Branches, program: Program, names: Names, step: Step) -> Fet
 
 
 def _agreed_condition(fetched: Fetched, why: str) -> bool:
-    """The condition on all replicas; UnsupportedError where it is not the same."""
+    """Reduce the condition of all replicas; UnsupportedError where they differ."""
     sides = {bool(np.asarray(value).all()) for value in fetched[0]}
     if len(sides) > 1:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""Runner: compiles programs for fixed places and a strategy, and runs steps of them."""
+"""Runner: compiles programs for fixed places and a strategy, and runs their steps."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ Signature: TypeAlias = "tuple[Hashable, ...]"
 
 
 class Runner:
-    """Compiles programs for fixed places and strategy, and remembers what it compiled.
+    """A compiler and cache of programs for fixed places and a strategy.
 
-    There is one place, unless `parallel` says how feeds are split over several. With trainers in
-    other processes, a `session` runs the steps of all of them.
+    There is one place, unless `parallel` splits feeds over several. With trainers in other
+    processes, a `session` runs the steps of all of them.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Runner:
     def stats(self) -> Stats:
         """The numbers of compiled programs, with reasons, and of runs.
 
-        Of data-parallel ones also the mapper and the number of devices of the latest run.
+        For data-parallel runs also the mapper and the number of devices of the latest run.
         """
         kept = self.executables()
         found: Stats = {
@@ -107,16 +107,16 @@ class Runner:
         return found
 
     def all_compiled(self) -> list[Compiled]:
-        """The optimised modules that are kept, one for each program, feeds and set of fetches."""
+        """List the optimized modules, one for each program, feeds and set of fetches."""
         return [each.compiled for each in self._kept.all()]
 
     def all_made(self) -> list[Compiled]:
-        """The same for reports: where passes choose by sizes, one for each set of sizes."""
+        """List the modules for reports: one for each set of sizes if passes choose by sizes."""
         found = [[e.made_of for e in each.all()] or [each.compiled] for each in self._kept.all()]
         return list({id(made): made for each in found for made in each}.values())
 
     def executables(self) -> list[Executable]:
-        """Their executables, one for each set of feed shapes."""
+        """List the executables, one for each set of feed shapes."""
         return [executable for each in self._kept.all() for executable in each.all()]
 
     def step(
@@ -124,10 +124,10 @@ class Runner:
     ) -> Fetched:
         """Check a feed, split it over the places and run one step.
 
-        `wait` says that the caller reads the fetches at once. A dict of arrays like one that passed
-        before, unchanged, is not looked at again: in a training loop the checks would cost more
-        than the call of a small step. One of a program with open branches runs that of the sides
-        which its conditions take.
+        With `wait` the caller reads the fetches at once. A dict of arrays like one that passed
+        before, unchanged, is not checked again: in a training loop the checks would cost more than
+        the call of a small step. A program with open branches runs as the sides that its conditions
+        select.
         """
         signature = step_signature(program, feed, names)
         if signature is None and (found := held_arrays(feed, self.places)) is not feed:
@@ -146,7 +146,7 @@ class Runner:
         return run_side(self._branches, program, names, check)
 
     def find_ready(self, signature: Signature | None) -> Runnable | None:
-        """The executable of a step whose feeds need no other look; None for a new signature."""
+        """Find the executable of a step whose feeds need no check; None for a new signature."""
         ready = None if signature is None else self._ready.get(signature)
         return None if ready is None else ready()
 
@@ -160,7 +160,7 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        """A step of a feed that is looked at, and need not be again when it has this signature."""
+        """Check a feed and run a step; later feeds of this signature skip the check."""
         if self.parallel is None:
             parts = SplitFeed(1, single_feed(program, feed, any_shape=True))
         else:
@@ -191,16 +191,16 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        """One step on one place, of feeds that were checked, as they are."""
+        """Run one step of checked feeds on one place, unpadded."""
         executable = self._executable(program, SplitFeed(1, feeds), names)
         return self._run(executable, program, feeds, names, scope, wait=wait)
 
     def run_ready(
         self, executable: Runnable, program: Program, feeds: Feeds, scope: Scope, *, reads: bool
     ) -> Arrays:
-        """The fetches of one step of feeds that were checked.
+        """Run one step of checked feeds, and return its fetches.
 
-        `reads` says that the caller reads some at once: then the step has read its feeds, too.
+        With `reads` the caller reads some at once: then the step has read its feeds, too.
         """
         if program.lr_schedulers:
             write_learning_rates(program, scope)
@@ -220,7 +220,7 @@ class Runner:
         *,
         wait: bool,
     ) -> Fetched:
-        """The values of each fetch, one for each replica; `stats` has how many there were."""
+        """Run a step, and return each fetch as a value for each replica; note their number."""
         reads = wait and bool(names)
         fetches = self.run_ready(executable, program, feeds, scope, reads=reads)
         replicated = executable.replicated
@@ -237,7 +237,7 @@ class Runner:
     def _executables(
         self, program: Program, parts: SplitFeed, names: Names
     ) -> tuple[Executables, Names, Hashable]:
-        """As `_found_executables`, for the sizes and numbers of these feeds if they are needed."""
+        """Find executables, specialized to sizes and elements of these feeds if necessary."""
         while True:
             try:
                 return self._found_executables(program, parts, names)
@@ -251,7 +251,7 @@ class Runner:
     def _found_executables(
         self, program: Program, parts: SplitFeed, names: Names
     ) -> tuple[Executables, Names, Hashable]:
-        """The compiled program that has these fetches, its own fetches, and the shapes of feeds."""
+        """Find or compile the program for these fetches; give its fetches and feed shapes."""
         chunks = [parts.whole] if parts.whole is not None else list(parts.chunks)
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(chunks[0]))
@@ -310,7 +310,7 @@ class Runner:
         return replace(made, types=own)
 
     def _together(self, program: Program, parts: SplitFeed, names: Names, scope: Scope) -> Fetched:
-        """One step with the trainers of other processes."""
+        """Run one step with the trainers of other processes."""
         session = self.session
         assert session is not None
         write_learning_rates(program, scope)
@@ -334,22 +334,21 @@ class Runner:
         updates: tuple[Operator, ...],
         prune: Callable[[Program, Names, Names, tuple[Operator, ...]], Program],
     ) -> Program:
-        """The program without what neither a fetch nor an update needs, pruned once."""
+        """Prune operators that no fetch and no update needs; the result is cached."""
         found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
         key = program.version, names, feeds, updates
         return found.find(key, lambda: prune(program, feeds, names, updates))
 
 
 def rows_in(shapes: Sequence[Sequence[tuple[Sequence[int], object]]]) -> int:
-    """The largest number of rows of feeds of these shapes, 1 without any."""
+    """Find the largest number of rows in these feed shapes, 1 without any."""
     return max((shape[0] for part in shapes for shape, _ in part if shape), default=1)
 
 
 def step_signature(program: Program, feed: Feed, fetches: FetchList) -> Signature | None:
-    """The key of a step: its program, flags, fetches and feeds.
+    """Build the key of a step from its program, flags, fetches and feeds.
 
-    None when the feed is anything but a dict of arrays, or the fetches are anything but a list of
-    variables and names.
+    Return None unless the feed is a dict of arrays, and the fetches a list of variables and names.
     """
     if type(feed) is not dict or (type(fetches) is not list and type(fetches) is not tuple):
         return None
@@ -369,10 +368,10 @@ def step_signature(program: Program, feed: Feed, fetches: FetchList) -> Signatur
 
 
 def held_arrays(feed: Feed, places: Sequence[Place]) -> Feed:
-    """A feed in which tensors on the device of a run are the arrays that they hold.
+    """Replace tensors on the device of a run by the arrays that they hold.
 
-    Any other feed is the same object. A step takes the buffers of state, so that a tensor which is
-    a variable of a scope is none of these.
+    Return any other feed unchanged, as the same object. A tensor of a scope's variable is not
+    replaced: a step takes the buffers of state.
     """
     if type(feed) is not dict or len(places) != 1:
         return feed
@@ -383,7 +382,7 @@ def held_arrays(feed: Feed, places: Sequence[Place]) -> Feed:
 
 
 def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
-    """True when a feed needs no check and no split as long as its arrays are like these."""
+    """Return whether feeds like this one need no check and no split."""
     feeds, block = parts.whole, program.global_block()
     if feeds is None or any(block.has_var(f"{name}{LENGTHS}") for name in feed):
         return False  # lengths are checked against rows each time
@@ -391,7 +390,7 @@ def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
 
 
 def write_learning_rates(program: Program, scope: Scope) -> None:
-    """Put the current value of each learning-rate schedule where the program reads it."""
+    """Write the current value of each learning-rate schedule to its variable."""
     for name, scheduler in program.lr_schedulers.items():
         variable = program.global_block().find_var(name)
         if variable is not None:

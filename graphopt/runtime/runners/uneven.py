@@ -1,8 +1,8 @@
 """Uneven rows on the devices of a trainer, in a program that runs on all trainers' devices.
 
-Such a program needs equally many rows everywhere. So shorter chunks are filled up by repeating
-their last row, and the program is masked: each device counts its own rows only, as the lockstep
-mapper does within one process. The trainers must agree on the longest chunk.
+Such a program needs equally many rows everywhere. So shorter chunks are padded by repeating their
+last row, and the program is masked: each device counts only its real rows, as the lockstep mapper
+does within one process. The trainers must agree on the longest chunk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH = "batch"
 
 @dataclass(frozen=True)
 class Uneven:
-    """Feeds of one length for each device: the variables' axes, and the rows of each device."""
+    """Feeds padded to one length for each device, the padded axes, and the rows of each device."""
 
     trainer: int
     whole: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Uneven:
 
     @classmethod
     def of(cls, parts: SplitFeed, trainer: int) -> Uneven:
-        """Fill up uneven chunks; FeedError for those that differ in more than their rows."""
+        """Pad uneven chunks; FeedError for chunks that differ in more than their rows."""
         arrays = {name: [chunk[name] for chunk in parts.chunks] for name in parts.chunks[0]}
         batched = [n for n, found in arrays.items() if len({a.shape for a in found}) > 1]
         rows = {tuple(array.shape[0] for array in arrays[name]) for name in batched}
@@ -58,7 +58,7 @@ class Uneven:
         return cls(trainer, whole, axes, tuple({BATCH: (count, size)} for count in own))
 
     def compile(self, compilation: Compilation) -> Compiled:
-        """The masked program; FeedError when it cannot do with more rows than it was given."""
+        """Compile the masked program; FeedError when it cannot take padding."""
         own = [rows[BATCH][0] for rows in self.rows]
         if compilation.sample_weighted:
             raise _refusal(self.trainer, own, "with sample_weighted=True devices count by rows")
@@ -70,7 +70,7 @@ class Uneven:
             ) from error
 
     def feeds(self, masked: Masked) -> dict[str, Any]:
-        """The feeds of the masked program: the rows, and which of them count."""
+        """Add the masks and counts of real rows to the feeds of the masked program."""
         found = dict(self.whole)
         for dim in masked.masks:
             found[mask_name(dim)] = np.concatenate([mask_of(dim, rows) for rows in self.rows])
@@ -81,7 +81,7 @@ class Uneven:
     def cut(
         self, masked: Masked, names: Sequence[str], fetches: Sequence[Sequence[Any]]
     ) -> list[list[Any]]:
-        """The values of each fetch on each device without the rows that were filled in."""
+        """Cut the padding rows off each fetch on each device."""
         return [
             [cut(value, masked.fetches.get(name, ()), rows) for value, rows in pairs]
             for name, values in zip(names, fetches, strict=True)
@@ -94,7 +94,7 @@ def _fill_up(array: Any, size: int) -> Any:
 
 
 def _refusal(trainer: int, rows: Sequence[int], why: str) -> FeedError:
-    """The error for feeds that cannot be filled up."""
+    """Compose the error for feeds that cannot be padded."""
     shown = ", ".join(map(str, rows))
     return FeedError(
         f"trainer {trainer} feeds its {len(rows)} devices unequally (rows {shown}), and the "

@@ -1,1 +1,1 @@
-"""Settings of scripts and of the environment: flags, strategies."""
+"""Settings of scripts and of the environment: flags and strategies."""

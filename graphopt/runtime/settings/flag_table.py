@@ -1,7 +1,6 @@
-"""Paddle's flags: name, default and effect of each; docs/reference/flags.md is written from this.
+"""Paddle's flags: name, default and effect of each, the source of docs/reference/flags.md.
 
-Known are the public flags of Paddle 2.6.2, those of 1.8.5, and those of builds for GPUs that
-scripts set.
+It has the public flags of Paddle 2.6.2 and of 1.8.5, and flags of GPU builds that scripts set.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag without the FLAGS_ before its name; its default has its type."""
+    """A flag, named without FLAGS_; its default determines its type."""
 
     name: str
     default: Any

@@ -1,6 +1,6 @@
 """FLAGS_… names: Paddle's global switches, set in a script or in the environment.
 
-What each does here is in `flag_table`.
+`flag_table` has the effect of each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _set: dict[str, Any] = {}
 
 @dataclass
 class Revision:
-    """The number of calls of `set_flags`, by which a step notices that a flag may be another."""
+    """The number of calls of `set_flags`, by which a step notices that flags may have changed."""
 
     number: int = 0
 
@@ -60,13 +60,13 @@ _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
-    """Set FLAGS_… names (Paddle page: paddle.set_flags).
+    """Set FLAGS_… names (paddle.set_flags).
 
-    docs/reference/flags.md lists all known flags and what they do here. One that is obeyed counts
-    from the next run or compilation on; the others are kept for `get_flags`. A name that is no flag
-    of Paddle warns, with the nearest one, and is kept as well.
+    docs/reference/flags.md lists all known flags and their effects here. A supported flag applies
+    from the next run or compilation on; the others are kept for `get_flags`. For a name that is no
+    flag of Paddle, warn with the nearest one, and keep it as well.
 
-    Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_,
+    Raise TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_,
     FlagError (RuntimeError, ValueError) for a value that is not of the flag's type; then none of
     the flags is set.
     """
@@ -82,11 +82,11 @@ def set_flags(flags: Mapping[str, Any]) -> None:
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
-    """The values of FLAGS_… names (Paddle page: paddle.get_flags).
+    """Get the values of FLAGS_… names (paddle.get_flags).
 
-    That is what was set here, else in the environment, else Paddle's default. Raises TypeError for
+    A value is the one set here, else in the environment, else Paddle's default. Raise TypeError for
     other arguments than a name or several, ValueError for a name that is no flag and was not set,
-    FlagError when the environment has no value of the flag's type.
+    FlagError when the value in the environment is not of the flag's type.
     """
     if not isinstance(flags, (str, list, tuple)):
         raise TypeError(
@@ -98,26 +98,26 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 
 
 def coalescing() -> dict[str, float]:
-    """The grouping of gradients; FlagError when the environment does not give numbers."""
+    """Get the flags that group gradients; FlagError if the environment has no numbers."""
     return get_flags(COALESCING)
 
 
 def left_out() -> frozenset[str]:
-    """The names of the passes to leave out."""
+    """List the names of the disabled passes."""
     names = str(_value(WITHOUT)).split(",")
     return frozenset(name.strip() for name in names if name.strip())
 
 
 def allows_tf32() -> bool:
-    """True when float32 products may be in TF32 on GPUs, as they are in Paddle by default.
+    """Return whether float32 products may be in TF32 on GPUs, Paddle's default.
 
-    NVIDIA's own variable counts, too.
+    NVIDIA_TF32_OVERRIDE=0 forbids it, too.
     """
     return bool(_value(TF32)) and os.environ.get("NVIDIA_TF32_OVERRIDE") != "0"
 
 
 def mapper_flag() -> str:
-    """The mapper of data-parallel programs; ValueError for an unknown one."""
+    """Get the mapper of data-parallel programs; ValueError for an unknown one."""
     name = str(_value(MAPPER))
     if name not in MAPPERS:
         raise ValueError(
@@ -127,7 +127,7 @@ def mapper_flag() -> str:
 
 
 def tier_flag() -> str:
-    """The form in which programs are compiled; ValueError for an unknown one."""
+    """Get the form in which programs run; ValueError for an unknown one."""
     name = _only_form.get() or str(_value(TIER))
     if name not in TIERS:
         expected = ", ".join(TIERS[:-1])
@@ -136,29 +136,29 @@ def tier_flag() -> str:
 
 
 def threads_flag() -> int:
-    """The number of threads that FLAGS_paddle_num_threads requests, 0 where it is not set."""
+    """Get the number of threads in FLAGS_paddle_num_threads, 0 where it is not set."""
     return int(_value(THREADS)) if THREADS in _set or THREADS in os.environ else 0
 
 
 def no_kernels() -> str:
-    """The reason to have no kernels but XLA's on any device, "" without one."""
+    """Return why only XLA's kernels may be used on any device; "" if others may."""
     if str(_value(KERNELS)) == "off":
         return f"{KERNELS}=off"
     return "a flag requests the same bits in every run" if must_repeat() else ""
 
 
 def uses_kernels() -> bool:
-    """True when oneDNN shall compute ops on CPUs from the first step on."""
+    """Return whether oneDNN computes ops on CPUs from the first step on."""
     return _kernels() == "on"
 
 
 def measures_kernels() -> bool:
-    """True when kernels shall compute ops where that was measured to be quicker."""
+    """Return whether kernels compute ops only where they were measured to be quicker."""
     return _kernels() == AUTO
 
 
 def _kernels() -> str:
-    """The setting for kernels, "off" for files; ValueError for an unknown one."""
+    """Get the setting for kernels, "off" for files; ValueError for an unknown one."""
     setting = str(_value(KERNELS))
     if setting not in (AUTO, "on", "off"):
         raise ValueError(f"{KERNELS} should be {AUTO}, on or off, found {setting!r}")
@@ -167,7 +167,7 @@ def _kernels() -> str:
 
 @contextmanager
 def for_other_machines() -> Generator[None]:
-    """Programs that are compiled here are written to files, and have no kernels but XLA's."""
+    """Compile the block's programs for files, with XLA's kernels only."""
     token = _for_files.set(True)
     try:
         yield
@@ -180,7 +180,7 @@ _for_files: ContextVar[bool] = ContextVar("_for_files", default=False)
 
 @contextmanager
 def full_form() -> Generator[None]:
-    """Programs that are compiled here run in their full form from the first step on."""
+    """Compile the block's programs to run in their full form from the first step on."""
     token = _only_form.set(FULL)
     try:
         yield
@@ -192,12 +192,12 @@ _only_form: ContextVar[str] = ContextVar("_only_form", default="")
 
 
 def must_repeat() -> bool:
-    """True when a run shall give the bits of every other run."""
+    """Return whether every run must give the same bits."""
     return any(_value(name) for name in REPEATS)
 
 
 def replaces_gpus() -> bool:
-    """True when CUDAPlace shall mean the best device there is; ValueError for an unknown word."""
+    """Return whether CUDAPlace means the best device; ValueError for an unknown setting."""
     word = str(_value(CUDA_PLACE))
     if word not in CUDA_PLACES:
         raise ValueError(f"{CUDA_PLACE} should be {' or '.join(CUDA_PLACES)}, found {word!r}")
@@ -205,7 +205,7 @@ def replaces_gpus() -> bool:
 
 
 def paddle_version() -> str:
-    """The release of Paddle for `paddle.__version__`, as "2.4.2"; "" for the usual one."""
+    """Get the release for `paddle.__version__`, as "2.4.2"; "" for the default."""
     text = str(_value(PADDLE_VERSION))
     if text and not re.fullmatch(r"\d+\.\d+\.\d+", text):
         raise FlagError(f"{PADDLE_VERSION} should look like '2.4.2', found {text!r}")
@@ -213,17 +213,17 @@ def paddle_version() -> str:
 
 
 def checks_ids() -> bool:
-    """True, by default, when fed ids are looked at before each step."""
+    """Return whether fed ids are checked before each step, the default."""
     return _value(IDS) != "off"
 
 
 def checks_all_ids() -> bool:
-    """True when ids that steps compute are checked as well as those that are fed."""
+    """Return whether ids that steps compute are checked as well as fed ones."""
     return _value(IDS) == "all"
 
 
 def pads_sizes() -> bool:
-    """True when sequences and inputs of predictors are padded; ValueError for another setting."""
+    """Return whether sequences and predictor inputs are padded; ValueError if unknown."""
     setting = str(_value(BUCKETS))
     if setting not in ("auto", "off"):
         raise ValueError(f"{BUCKETS} should be auto or off, found {setting!r}")
@@ -231,27 +231,27 @@ def pads_sizes() -> bool:
 
 
 def keeps_scratch() -> bool:
-    """True when the memory of intermediate values shall stay with the process."""
+    """Return whether the memory of intermediate values stays with the process."""
     return _value(SCRATCH)
 
 
 def shows_progress() -> bool:
-    """True when long compilations are reported on standard error."""
+    """Return whether long compilations are reported on standard error."""
     return _value(PROGRESS)
 
 
 def asks_for_progress() -> bool:
-    """True when a script or the environment sets the flag: files get all lines, too."""
+    """Return whether the flag is set to true explicitly: files get all lines then, too."""
     return (PROGRESS in _set or PROGRESS in os.environ) and _value(PROGRESS)
 
 
 def full_traceback() -> bool:
-    """True when errors shall show the frames of graphopt too."""
+    """Return whether errors show the frames of graphopt too."""
     return _value(FULL_TRACEBACK)
 
 
 def cache_directory() -> str | None:
-    """The directory of compiled programs: empty for nowhere, None when it was not set."""
+    """Get the directory of compiled programs; empty disables it, None if it was not set."""
     said = CACHE in _set or CACHE in os.environ
     return str(_value(CACHE)) if said else None
 
@@ -260,24 +260,24 @@ _checks: list[bool] = []
 
 
 def checks_nan_inf() -> bool:
-    """True when steps look for NaN and Inf; asked in every step, so it is kept."""
+    """Return whether steps check for NaN and Inf; cached, as every step reads it."""
     if not _checks:
         _checks.append(_value(CHECK))
     return _checks[0]
 
 
 def nan_inf_level() -> int:
-    """0 when NaN and Inf are errors; above they are warnings."""
+    """Get the level of NaN checks: 0 raises errors, higher levels warn."""
     return _value(LEVEL)
 
 
 def flags_set() -> dict[str, Any]:
-    """The flags that a script has set, and their values."""
+    """Return the flags that a script has set, with their values."""
     return dict(_set)
 
 
 def changed_flags() -> list[tuple[str, str]]:
-    """The flags that compiled programs depend on and that are not as they are by default."""
+    """List the flags that affect compiled programs and differ from their defaults."""
     found = {f"{_PREFIX}{name}": flag.default for name, flag in FLAGS.items()}
     names = [name for name in found if name not in _NOT_COMPILED]
     return [(n, repr(v)) for n in names if (v := _value(n)) != found[n]]
@@ -309,7 +309,7 @@ def _value(name: str) -> Any:
 
 
 def _convert(name: str, value: Any) -> Any:
-    """A value in the type of its flag, as Paddle converts it: numbers and None to a bool."""
+    """Convert a value to the type of its flag as Paddle does: numbers and None to a bool."""
     flag = _find_flag(name)
     if flag is None:
         return value
@@ -327,7 +327,7 @@ def _convert(name: str, value: Any) -> Any:
 
 
 def _parse_flag(name: str, text: str) -> Any:
-    """A value of the environment in the type of its flag."""
+    """Parse a value of the environment into the type of its flag."""
     kind = type(_find_flag(name).default)
     if kind is bool:
         if text.lower() not in _TRUE + _FALSE:

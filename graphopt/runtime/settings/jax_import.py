@@ -1,7 +1,7 @@
-"""JAX's first import, which is ours and not the caller's.
+"""JAX's first import, made by graphopt and not by its caller.
 
-It leaves no trace in random numbers, nothing interrupts it, and steps on CPUs run in the thread
-that calls them.
+It leaves random states unchanged, is not interrupted, and sets JAX up to run steps on CPUs in the
+thread that calls them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from graphopt.runtime.state.aside import aside
 
 
 def import_jax() -> None:
-    """Import JAX if it is not imported yet; call it before any other first import.
+    """Import JAX if it is not imported yet; call this before any other first import.
 
-    JAX draws from NumPy's global generator when it is imported. Python's and NumPy's are left as
-    they were, so that a script that seeds them sees the numbers that it sees with Paddle.
+    JAX draws from NumPy's global generator when it is imported. The states of Python's and NumPy's
+    generators are restored, so that a script that seeds them sees the same numbers as with Paddle.
 
-    A thread of JAX would run the steps that take long, while ours goes on. Nearly all of them are
-    waited for, and what they take from the heap is better kept in one thread (`steps/scratch.py`).
+    By default a thread of JAX would run long steps, while the caller's thread goes on. Nearly all
+    steps are waited for, and their heap memory is better kept in one thread (`steps/scratch.py`).
 
-    It is imported on a thread of its own. An interrupt would leave jaxlib's modules of C++ half
-    made, and Python would make them again at the next import. That ends the process, or overwrites
-    memory.
+    The import runs on a thread of its own. An interrupt would leave jaxlib's C++ modules half
+    initialized, and Python would initialize them again at the next import. That ends the process,
+    or overwrites memory.
     """
     if "jax" not in sys.modules:
         aside(_import, [])

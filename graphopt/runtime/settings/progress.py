@@ -1,6 +1,6 @@
-"""The line about work that takes long, as flags allow it.
+"""Progress lines about long work, as flags allow them.
 
-`FLAGS_graphopt_progress=0` and `GLOG_minloglevel=1` (Paddle's log level) switch it off.
+`FLAGS_graphopt_progress=0` and `GLOG_minloglevel=1` (Paddle's log level) switch them off.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def announce(
     files: bool = True,
     live: Callable[[float], str] | None = None,
 ) -> Iterator[None]:
-    """Report on standard error what is done here, if it takes long and no flag forbids that.
+    """Report the block's work on standard error if it takes long and no flag forbids it.
 
-    `describe` is called then. Without `files` a terminal alone gets the line, unless the flag is
-    set to 1. `live` is as for `progress`.
+    `describe` is called only then. Without `files` only a terminal gets the line, unless the flag
+    is set to 1. `live` is as for `progress`.
     """
     if not _is_shown():
         yield
@@ -52,7 +52,7 @@ def announce(
 
 
 def say(text: str) -> None:
-    """A line on standard error, unless such lines are switched off."""
+    """Print a line on standard error, unless such lines are switched off."""
     if _is_shown() and sys.stderr is not None:
         print(f"graphopt: {text}", file=sys.stderr, flush=True)
 

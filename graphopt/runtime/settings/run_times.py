@@ -1,4 +1,4 @@
-"""Wall times of the runs of executors by program, kept while a profiler is on."""
+"""Wall times of executor runs by program, recorded while a profiler is on."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from graphopt.ir.program import Program
 
 
 class RunEvent(NamedTuple):
-    """A program on a thread: the number of a thread, from 0, and the `serial` of a program."""
+    """A program on a thread: the number of the thread, from 0, and the program's `serial`."""
 
     thread: int
     program: int
 
 
 class RunTimes:
-    """The seconds of each run, in the order in which the events ended first."""
+    """The seconds of each run, by events in the order in which they first ended."""
 
     def __init__(self) -> None:
         self.seconds: dict[RunEvent, list[float]] = {}
@@ -37,19 +37,19 @@ _current: RunTimes | None = None
 
 
 def keep(times: RunTimes | None) -> None:
-    """Add the runs from now on to these times, or to none."""
+    """Add later runs to these times, or to none."""
     global _current
     _current = times
 
 
 def kept_times() -> RunTimes | None:
-    """The times that runs are added to; None unless a profiler is on."""
+    """Return the times that runs are added to; None unless a profiler is on."""
     return _current
 
 
 @contextmanager
 def time_run(program: Program) -> Generator[None]:
-    """Note the time of the block as a run of the program, if a profiler is on."""
+    """Record the time of the block as a run of the program, if a profiler is on."""
     times, start = _current, perf_counter()
     yield
     if times is not None:

@@ -1,6 +1,6 @@
 """BuildStrategy and ExecutionStrategy as tables of settings.
 
-The flags of BuildStrategy, with all that is said of them, are in `passes/table/flags.py`.
+`passes/table/flags.py` has the flags of BuildStrategy and their descriptions.
 Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BuildStrategy(BuildFlags):
-    """The optimisations to apply to a program; defaults and checks are those of Paddle 2.6.
+    """The optimizations to apply to a program; defaults and checks are those of Paddle 2.6.
 
     Setting a wrong type raises TypeError, an unknown name AttributeError, and a frozen strategy
     RuntimeError. docs/reference/build-strategy.md has the flags.
@@ -37,7 +37,7 @@ class BuildStrategy(BuildFlags):
         return [made.name for _, made in select(self.pass_context())]
 
     def pass_context(self, **options: Any) -> PassContext:
-        """The PassContext for the passes: the flags, and `options` about the run."""
+        """Build the PassContext from the flags, with `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
         return PassContext(
             flags,
@@ -48,17 +48,17 @@ class BuildStrategy(BuildFlags):
         )
 
     def with_passes(self, passes: tuple[ModulePass, ...]) -> BuildStrategy:
-        """A copy that is not finalised, with these passes added."""
+        """Copy the strategy with these passes added; the copy is not finalized."""
         twin = self._copy()
         object.__setattr__(twin, "added_passes", self.added_passes + passes)
         return twin
 
     def key(self) -> tuple[Any, ...]:
-        """A hashable copy of all values, and the added passes."""
+        """Return a hashable copy of all values, and the added passes."""
         return *super().key(), self.added_passes
 
     def _copy(self) -> BuildStrategy:
-        """A copy that is not finalised."""
+        """Copy the strategy; the copy is not finalized."""
         twin = BuildStrategy()
         twin.values.update(self.values)
         object.__setattr__(twin, "added_passes", self.added_passes)
@@ -71,11 +71,11 @@ class BuildStrategy(BuildFlags):
 class ExecutionStrategy(Settings):
     """The settings of a run; wrong types raise TypeError, too small numbers ValueError.
 
-    `num_iteration_per_run` steps are one call, which returns the last one's fetches. They run on
+    A call runs `num_iteration_per_run` steps, and returns the fetches of the last one. They run on
     the same feed, or each on its own: an array of [steps, rows, …], one dimension more than its
-    variable has, is a batch for each step. `mapper` chooses the function of JAX that makes one
-    replica several: `pmap`, `shard_map` or `vmap`; by default graphopt does. The other settings
-    have no effect, as `CompiledProgram.explain` says.
+    variable has, is a batch for each step. `mapper` chooses the function of JAX that maps replicas:
+    `pmap`, `shard_map` or `vmap`; by default graphopt chooses. The other settings have no effect,
+    as `CompiledProgram.explain` says.
     """
 
     num_threads = Setting(0, as_size, effect="no effect here (XLA has threads of its own)")
@@ -99,10 +99,10 @@ class ExecutionStrategy(Settings):
     _dry_run = Setting(False, effect="no effect here")
 
     def chosen_mapper(self) -> str:
-        """The mapper that was set here, else by FLAGS_graphopt_mapper; ValueError for no mapper."""
+        """Return the mapper set here, else in FLAGS_graphopt_mapper; ValueError if unknown."""
         return self.mapper if "mapper" in self.values else mapper_flag()
 
     def explain(self) -> list[str]:
-        """A line for each setting that was set, with what it does."""
+        """List the settings that were set, a line for each with its effect."""
         declared = self.declared_settings().items()
         return [f"{name}: {item.effect}" for name, item in declared if name in self.values]

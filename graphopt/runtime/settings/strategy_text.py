@@ -1,4 +1,4 @@
-"""BuildStrategies from text, as commands take them: `fuse_bn_act_ops=1,reduce_strategy=Reduce`."""
+"""BuildStrategies parsed from text for commands: `fuse_bn_act_ops=1,reduce_strategy=Reduce`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 def strategy_of(text: str) -> BuildStrategy:
-    """A BuildStrategy with these flags set.
+    """Parse a BuildStrategy.
 
     `text` is `flag=value,…`; values are 0, 1, true, false, none, numbers, or names of enumeration
-    members. Raises AttributeError for an unknown flag, TypeError or ValueError for a wrong value.
+    members. Raise AttributeError for an unknown flag, TypeError or ValueError for a wrong value.
     """
     strategy = BuildStrategy()
     for entry in filter(None, text.split(",")):

@@ -1,1 +1,1 @@
-"""State between steps: variables in scopes, their places, random keys."""
+"""State between steps: variables in scopes, their layouts, random keys."""

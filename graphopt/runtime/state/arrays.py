@@ -1,4 +1,4 @@
-"""The types of the arrays that steps take and give; JAX is not imported for them."""
+"""The types of the arrays that steps take and return; without importing JAX."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ Fetched: TypeAlias = "Sequence[Sequence[Array]]"
 
 
 def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
-    """The key of the shapes and element types of feeds, the same in any order of their names."""
+    """Build a key of the shapes and dtypes of feeds, sorted by name."""
     return tuple([(feeds[name].shape, feeds[name].dtype) for name in sorted(feeds)])
 
 
 def numbers_in(feed: Any) -> tuple[float, ...]:
-    """The elements of a feed, row by row."""
+    """List the elements of a feed in row-major order."""
     return tuple(np.asarray(feed).reshape(-1).tolist())
 
 
 def is_of_jax(array: object) -> bool:
-    """True for an array of JAX, which cannot be written."""
+    """Return whether an array is JAX's, and so cannot be written."""
     return hasattr(array, "sharding")
 
 
@@ -53,30 +53,30 @@ _on_host: dict[int, HostArray] = {}
 
 
 def keep_on_host(array: Any, copy: HostArray) -> None:
-    """Note what the host has of an array of JAX, as long as that lives."""
+    """Keep the host's copy of a JAX array as long as the array lives."""
     _on_host[id(array)] = copy
     weakref.finalize(array, _on_host.pop, id(array), None).atexit = False
 
 
 def as_numpy(array: Any) -> HostArray:
-    """An array as NumPy sees it; one that the host has sent to a device is not waited for."""
+    """Convert an array to NumPy, from its host copy if it has one, without waiting."""
     found = _on_host.get(id(array))
     return np.asarray(array) if found is None else found
 
 
 def is_apart(array: Any) -> bool:
-    """True for an array in the memory of a device that is not the host's."""
+    """Return whether an array is in the memory of a device other than the host."""
     sharding = getattr(array, "sharding", None)
     return sharding is not None and next(iter(sharding.device_set)).platform != "cpu"
 
 
 def unchanging(array: Array) -> Array:
-    """The numbers that an array has now: a copy, unless it cannot be written."""
+    """Copy an array, unless it cannot be written."""
     return array if is_of_jax(array) else array.copy()
 
 
 class Stats(TypedDict, total=False):
-    """The counters of a runner: `Executor.stats` says which, and when."""
+    """The counters of a runner; `Executor.stats` describes them."""
 
     compiled_programs: int
     compiled_shapes: int
@@ -94,7 +94,7 @@ class Stats(TypedDict, total=False):
 
 
 def counters(stats: Stats) -> dict[str, str]:
-    """The numbers of programs and shapes compiled, and of steps run, in words."""
+    """Describe the numbers of compiled programs and shapes, and of runs."""
     programs, shapes = stats.get("compiled_programs", 0), stats.get("compiled_shapes", 0)
     return {
         "compiled": f"{several(programs, 'program')} for {several(shapes, 'feed shape')}",

@@ -1,4 +1,4 @@
-"""Calls on a thread of their own, which nothing interrupts."""
+"""Calls on a thread of their own, which no signal handler interrupts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def call_aside(call: Callable[[], T]) -> T:
-    """The result of a call on a thread of its own; raises what it raises, and what interrupts it.
+    """Return the result of a call on a separate thread; raise its error, or an interrupt.
 
-    What the call itself catches is its own, so it may catch all that it raises.
+    Interrupts do not reach the call, so it may catch all exceptions that it raises.
     """
     noted: list[T] = []
     aside(call, noted)
@@ -21,11 +21,11 @@ def call_aside(call: Callable[[], T]) -> T:
 
 
 def aside(call: Callable[[], T], noted: list[T]) -> None:
-    """Append what `call` returns to `noted`; raises what it raises.
+    """Append the result of `call` to `noted`, or raise its error.
 
-    Python runs handlers of signals on the main thread, and `PyThreadState_SetAsyncExc` names the
-    thread in which it raises, so neither ends the call. What they raise here meanwhile is raised
-    when the call has ended.
+    Python runs signal handlers on the main thread, and `PyThreadState_SetAsyncExc` names the thread
+    in which it raises, so neither ends the call. Their exceptions in this thread are raised when
+    the call has ended.
     """
     begun: list[int] = []
     errors: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""State on its way from a scope to an executable: found, checked and brought to devices."""
+"""State on its way from a scope to an executable: look it up, check it and copy it to devices."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ Holder = Slot | Stack
 
 
 class Bound(NamedTuple):
-    """A port of state, what holds its value in one scope (None as long as nothing does), and the
-    layout in which the step takes and gives it.
+    """A port of state, the holder of its value in a scope, if any yet, and its layout.
+
+    The step takes and returns the value in that layout.
     """
 
     port: Port
@@ -41,10 +42,10 @@ class Bound(NamedTuple):
 
 
 class BoundState(NamedTuple):
-    """The state of a step in one scope, and the slots alone of what it takes and gives.
+    """The state of a step in one scope, and separate lists of its slots.
 
-    While the mark of `slots.latest` is `as_left`, nothing was done to any slot since such a step
-    stored its results: they have what the next one takes, in its layouts and on its devices.
+    While the mark of `slots.latest` is `as_left`, no slot was touched since such a step stored its
+    results: they hold the arguments of the next one, in its layouts and on its devices.
     """
 
     updated: list[Bound]
@@ -60,7 +61,7 @@ class BoundState(NamedTuple):
 def bind_state(
     replicated: Replicated, groups: Sequence[Sequence[Port]], scope: Scope
 ) -> BoundState:
-    """The state in a scope that a step updates, only reads, writes, and reads for `@prepare`."""
+    """Bind the state that a step updates, only reads, writes, and reads for `@prepare`."""
     bound = [[bind(replicated, port, scope) for port in ports] for ports in groups]
     updated, read_only, written = ([slot for _, slot, _ in each] for each in bound[:3])
     return BoundState(
@@ -69,12 +70,12 @@ def bind_state(
 
 
 def bind(replicated: Replicated, port: Port, scope: Scope) -> Bound:
-    """A port of state in a scope."""
+    """Bind a port of state in a scope."""
     return Bound(port, holder(scope, port), layout_of(replicated, port))
 
 
 def is_at(home: Hashable, slots: BoundState) -> bool:
-    """True when each value but those for `@prepare` is as a step at this home takes it."""
+    """Return whether all values but those for `@prepare` are in the layout and home of a step."""
     return all(
         slot is not None and slot.home is home and slot.layout is layout
         for bounds in (slots.updated, slots.read_only, slots.written)
@@ -83,24 +84,24 @@ def is_at(home: Hashable, slots: BoundState) -> bool:
 
 
 def holder(scope: Scope, port: Port) -> Holder | None:
-    """The slot or stack with the value of a port in a scope."""
+    """Find the slot or stack with the value of a port in a scope."""
     return stack_in(scope, port.stack_of) if port.stack_of else scope.find_var(port.name)
 
 
 def scope_slot(scope: Scope, name: str) -> Slot:
-    """The slot that holds a name, made in this scope when it does not exist."""
+    """Find the slot of a name, or create it in this scope."""
     return scope.find_var(name) or scope.var(name)
 
 
 def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
-    """The layout in which the arrays of a replicated module hold a port of state."""
+    """Return the layout in which a replicated module's arrays hold a port of state."""
     whole = port.whole if port.cut is None else None
     found = ArrayLayout(replicated.rows(port), whole, port.order, port.cut)
     return AS_IT_IS if found == AS_IT_IS else found
 
 
 def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
-    """`take` for each port."""
+    """Take each port, as `take` does."""
     home = replicated.home
     # nearly always every array is there already, and a call for each would cost more than the rest
     return [
@@ -112,7 +113,7 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
 
 
 def take_in_numpy(replicated: Replicated, ports: list[Bound]) -> list[Array]:
-    """As `take`, but arrays of NumPy that are on no device are left there."""
+    """Take each port as `take` does, but leave NumPy arrays that are on no device."""
     found: list[Array] = []
     for port, slot, layout in ports:
         array = None if slot is None or slot.home is not None else _in_numpy(port, slot, layout)
@@ -121,9 +122,9 @@ def take_in_numpy(replicated: Replicated, ports: list[Bound]) -> list[Array]:
 
 
 def _in_numpy(port: Port, slot: Holder, layout: ArrayLayout) -> Array | None:
-    """An array of NumPy with its axes in the order of the step; None for parts, and other arrays.
+    """Transpose a NumPy array to the step's axis order; None for parts, and other arrays.
 
-    ScopeError for one of another type.
+    Raise ScopeError for an array of another type.
     """
     value, held = slot.value, slot.layout
     orders = ArrayLayout(order=held.order), ArrayLayout(order=layout.order)
@@ -138,9 +139,9 @@ def _in_numpy(port: Port, slot: Holder, layout: ArrayLayout) -> Array | None:
 
 
 def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
-    """The state array on the devices of a replicated module.
+    """Return a state array on the devices of a replicated module.
 
-    With `keep`, or when the value is on no device yet, the slot holds it there from now on.
+    With `keep`, or when the value is on no device yet, the slot keeps the array from now on.
     """
     home, (port, slot, layout) = replicated.home, bound
     latest.mark = None  # copies and items that others read are given up with the value
@@ -163,7 +164,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
 
 
 def _fill_stack(port: Port, slot: Holder | None) -> Holder:
-    """A stack that no program has used yet; ScopeError for a variable without a value."""
+    """Return a stack that no program has used yet; ScopeError for a variable without a value."""
     if isinstance(slot, Stack) and slot.is_initialized():
         return slot
     missing = slot.members if isinstance(slot, Stack) else ()
@@ -175,7 +176,7 @@ def _fill_stack(port: Port, slot: Holder | None) -> Holder:
 
 
 def _item(replicated: Replicated, port: Port, item: Item) -> Array:
-    """One variable of a stack for a program that only reads it."""
+    """Take one variable out of a stack, for a program that only reads it."""
     stack, home = item.stack, replicated.home
     found = stack.items.get((home, item.at))
     if found is not None:
@@ -195,7 +196,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
 # one for each device
 @functools.cache
 def _unstack_items(place: Any) -> Any:
-    """A function that makes an array of each item of a stack."""
+    """Compile a function that splits a stack into its items."""
     import jax
 
     def unstack(stack: Any) -> list[Any]:
@@ -205,7 +206,7 @@ def _unstack_items(place: Any) -> Any:
 
 
 def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Array:
-    """A copy of the value on the devices of a replicated module."""
+    """Copy a value to the devices of a replicated module."""
     import jax
 
     replicas = layout.replicas
@@ -224,7 +225,7 @@ def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayL
 
 
 def _check_slot(slot: Holder, port: Port) -> HostArray:
-    """The value in a slot; ScopeError unless it is what the program declares."""
+    """Read the value in a slot; ScopeError unless its type is the declared one."""
     if isinstance(slot, Stack) and slot.home is None:
         values = [member.numpy() for member in slot.members]
         for name, value in zip(port.stack_of, values, strict=True):
@@ -236,7 +237,7 @@ def _check_slot(slot: Holder, port: Port) -> HostArray:
 
 
 def check_state(port: Port, value: Array) -> None:
-    """ScopeError unless the value has the shape and dtype that the program declares."""
+    """Raise ScopeError unless the value has the declared shape and dtype."""
     shape = port.whole or port.shape
     if port.order:
         shape = tuple(shape[port.order.index(axis)] for axis in range(len(shape)))

@@ -1,7 +1,7 @@
-"""Bounded caches: what is made for programs, feeds and fetches, as much of it as memory shall hold.
+"""Bounded caches of objects made for programs, feeds and fetches, limited to save memory.
 
-All caches that grow with what scripts run are of this kind. Where one is not, a comment at its
-place says what else bounds it.
+All caches that grow with the scripts that run are of this kind. An exception has a comment on what
+else bounds it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ V = TypeVar("V")
 
 
 class Bounded(OrderedDict[K, V]):
-    """A dict of at most `most` entries; beyond them the one that was used least lately goes."""
+    """A dict of at most `most` entries, which evicts the least recently used."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most = most
 
     def use(self, key: K) -> V | None:
-        """The value of a key, which counts as used now; None when there is none."""
+        """Return the value of a key and mark it as used; None when there is none."""
         try:
             self.move_to_end(key)
         except KeyError:
@@ -30,13 +30,13 @@ class Bounded(OrderedDict[K, V]):
         return self.get(key)
 
     def keep(self, key: K, value: V) -> list[K]:
-        """Set the value of a key; returns the keys that had to go for it."""
+        """Set the value of a key; return the evicted keys."""
         self[key] = value
         self.move_to_end(key)
         return [self.popitem(last=False)[0] for _ in range(len(self) - self.most)]
 
     def find(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made when it is new."""
+        """Return the value of a key, and make it when it is new."""
         found = self.use(key)
         if found is None:
             found = make()

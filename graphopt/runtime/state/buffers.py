@@ -1,9 +1,8 @@
-"""Buffers of caches that grow: arrays with room for more rows, which steps write in place.
+"""Buffers of growing caches: arrays with room for more rows, which steps write in place.
 
-A step takes a buffer and gives it back with rows after those that it had. So the fetches of all
-steps so far are rows of one buffer: none of them is copied, and none changes, as later steps write
-after their rows. What a script feeds again is recognised, and copied only where rows were written
-after it already.
+A step takes a buffer and gives it back with rows appended. So the fetches of all steps so far are
+rows of one buffer: none of them is copied, and none changes, as later steps write after their rows.
+Rows that a script feeds back are recognized, and copied only where later rows were written already.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ _taking = threading.Lock()
 
 
 class Buffer:
-    """An array of which the first `count` rows along an axis are data, and the others 0.
+    """An array whose first `count` rows along an axis are data, and the others 0.
 
-    `home` is as that of a slot. `lock` is held while a step has the buffer. The count of one that
-    a step has is -1, and stays so where the step fails: rows may have been written then.
+    `home` is as in a slot. `lock` is held while a step has the buffer. `count` is -1 meanwhile, and
+    stays so if the step fails: rows may have been written then.
     """
 
     __slots__ = ("array", "axis", "count", "home", "lock")
@@ -34,11 +33,11 @@ class Buffer:
 
     @property
     def size(self) -> int:
-        """The number of rows that it has room for."""
+        """The number of rows for which it has room."""
         return self.array.shape[self.axis]
 
     def take(self, count: int) -> bool:
-        """Take it for a step that writes after so many rows; False if there are others already."""
+        """Take the buffer for a step that writes after `count` rows; False if its count differs."""
         with _taking:
             if self.count != count:
                 return False
@@ -47,7 +46,7 @@ class Buffer:
 
 
 class HeldRows:
-    """The first rows of a buffer, as a fetch gives them: an array that is made when it is read."""
+    """The first rows of a buffer, as a fetch: an array that is made when it is read."""
 
     __slots__ = ("buffer", "count", "dtype", "shape")
 
@@ -58,13 +57,13 @@ class HeldRows:
         self.shape = (*whole[: buffer.axis], count, *whole[buffer.axis + 1 :])
 
     def view(self) -> HostArray:
-        """The rows, which are of use as long as no step runs."""
+        """View the rows; valid as long as no step runs."""
         return np.asarray(self.buffer.array)[
             (slice(None),) * self.buffer.axis + (slice(self.count),)
         ]
 
     def numpy(self) -> HostArray:
-        """A copy of the rows."""
+        """Copy the rows."""
         with self.buffer.lock:
             return np.array(self.view())
 
@@ -81,13 +80,13 @@ _copies: dict[int, tuple[weakref.ref[HostArray], HeldRows]] = {}
 
 
 def note_copy(copy: HostArray, rows: HeldRows) -> None:
-    """Note that an array has been given to a script as these rows."""
+    """Note that an array was handed to a script as a copy of these rows."""
     number = id(copy)
     _copies[number] = weakref.ref(copy, lambda _: _copies.pop(number, None)), rows
 
 
 def rows_of_copy(array: HostArray) -> HeldRows | None:
-    """The rows that an array was given for, if it still holds them; None for any other array."""
+    """Find the rows of which an array is a copy, if it is still equal; None for others."""
     known = _copies.get(id(array))
     if known is None or known[0]() is not array:
         return None
@@ -101,6 +100,6 @@ def rows_of_copy(array: HostArray) -> HeldRows | None:
 
 
 def _bits(array: HostArray) -> HostArray:
-    """The same bits as whole numbers, of which each is equal to itself."""
+    """View the same bits as integers, each of which equals itself."""
     size = array.dtype.itemsize
     return array if array.dtype.kind in "iub" or size > 8 else array.view(f"u{size}")

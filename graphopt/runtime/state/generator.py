@@ -11,7 +11,7 @@ from graphopt.runtime.state.arrays import HostArray
 
 
 class Generator:
-    """Gives each run the data of a JAX threefry key, from the seed and the run's number.
+    """A generator of JAX threefry keys, one for each run, from the seed and the run's number.
 
     It is `seeded` when a script has chosen the seed.
     """
@@ -30,13 +30,13 @@ class Generator:
         return self
 
     def initial_seed(self) -> int:
-        """The seed that it was given."""
+        """Return the seed."""
         return self._seed
 
     def next_key(self, runs: int = 1) -> HostArray:
-        """Two uint32 words, different at every call; the second one counts the runs so far.
+        """Return two uint32 words, different at every call; the second one counts the runs.
 
-        With `runs` the key is that of the first of so many runs.
+        With `runs` the key is for the first of so many runs.
         """
         first = self._step + 1
         self._step += runs
@@ -44,7 +44,7 @@ class Generator:
 
     @contextmanager
     def keep_position(self) -> Generator_[None]:
-        """Runs in here draw as the next run after it does."""
+        """Let runs in the block draw the same numbers as the next run after it."""
         step = self._step
         try:
             yield
@@ -56,7 +56,7 @@ _default = Generator()
 
 
 def default_generator() -> Generator:
-    """The generator that programs with seed 0 draw from."""
+    """Return the generator from which programs with seed 0 draw."""
     return _default
 
 

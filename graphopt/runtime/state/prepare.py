@@ -1,7 +1,7 @@
-"""Caches values computed only from constant parameters; recomputed when a parameter changes.
+"""Cached values computed only from constant parameters, recomputed when a parameter changes.
 
-A slot of a scope gets a new array whenever its variable is written, by whomever; the source arrays
-are kept with the computed values, whose validity follows from their identity.
+Every write of a variable puts a new array into its slot. The source arrays are kept with the
+computed values, which are valid as long as the arrays are identical.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ Device: TypeAlias = "Callable[[], Any]"
 
 
 class Prepare:
-    """The `@prepare` of one module: the state that it `reads`, and a function of that.
+    """The `@prepare` of one module: the state that it `reads`, and a function of that state.
 
-    `steps` are the function in NumPy, where NumPy computes it.
+    `steps` is the function in NumPy, where NumPy computes it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Prepare:
         self.steps = steps
 
     def is_like(self, other: Prepare) -> bool:
-        """True where both compute the same values of the same state."""
+        """Return whether both compute the same values of the same state."""
         if self.steps is None or other.steps is None:
             return False
         names = [[port.name for port in each.reads] for each in (self, other)]
@@ -52,7 +52,7 @@ class Prepare:
 
     @classmethod
     def of(cls, module: ModuleOp, platform: str, device: Device) -> Prepare | None:
-        """That of a module for a device of this platform, if it has one."""
+        """Build the `@prepare` of a module for a device of this platform; None without one."""
         from graphopt.ir.dialect.signature import function_signature, prepare_function
         from graphopt.lowering.host_rules import host_steps
 
@@ -82,7 +82,7 @@ class Prepare:
 
     @classmethod
     def on_host(cls, reads: tuple[Port, ...], steps: HostSteps, device: Device) -> Prepare:
-        """One that NumPy computes."""
+        """Build a `@prepare` that NumPy computes."""
 
         def function(state: Arrays) -> Arrays:
             where = device()
@@ -94,11 +94,11 @@ class Prepare:
         return cls(reads, function, steps)
 
     def __call__(self, scope: Scope, state: Sequence[Array]) -> Arrays:
-        """The values made of these arrays, for this scope, on the device."""
+        """Compute the values of these arrays on the device, or find them in the scope."""
         return self._find_or_make(scope, state, self.function)
 
     def in_numpy(self, scope: Scope, state: Sequence[Array]) -> tuple[HostArray, ...]:
-        """The values made of these arrays, for this scope, as NumPy sees them."""
+        """Compute the values of these arrays as NumPy arrays, or find them in the scope."""
         made = self._find_or_make(scope, state, self.steps or self.function)
         return tuple(map(np.asarray, made))
 

@@ -30,8 +30,8 @@ class Scope(WithFacts):
     """A map from names to values; lookups go on to the parents.
 
     `bound` is for executables: the slots that they use here, by the number of the executable.
-    `prepared` is for values computed from parameters: the source arrays, and the values.
-    `lock` is one for a scope, its parents and its kids, whose variables a step may use together.
+    `prepared` holds values computed from parameters, with the source arrays. `lock` is shared by a
+    scope, its parents and its kids, whose variables a step may use together.
     """
 
     changes: ClassVar[int] = 0
@@ -48,7 +48,7 @@ class Scope(WithFacts):
         self._removed = False
 
     def var(self, name: str) -> Slot:
-        """The variable of this very scope, made when it does not exist."""
+        """Return the variable of this scope itself, and create it when it does not exist."""
         slot = self._slots.get(name)
         if slot is None:
             slot = self._slots[name] = Slot(name, self.lock)
@@ -56,7 +56,7 @@ class Scope(WithFacts):
         return slot
 
     def find_var(self, name: str) -> Slot | None:
-        """The variable here or in the nearest parent that has it; None when there is none."""
+        """Find the variable here or in the nearest parent that has it; None when none does."""
         scope: Scope | None = self
         while scope is not None:
             slot = scope._slots.get(name)
@@ -66,11 +66,11 @@ class Scope(WithFacts):
         return None
 
     def size(self) -> int:
-        """The number of variables of this very scope, with or without a value."""
+        """Count the variables of this scope itself, with or without a value."""
         return len(self._slots)
 
     def new_scope(self) -> Scope:
-        """A scope that sees this one's variables."""
+        """Create a kid, a scope that sees this one's variables."""
         kid = Scope(self)
         self._kids.append(kid)
         return kid
@@ -80,7 +80,7 @@ class Scope(WithFacts):
         self._kids.clear()
 
     def _remove_from_pool(self) -> None:
-        """Forget the variables and kids, once; ScopeError (RuntimeError) for the second time."""
+        """Forget the variables and kids, once; ScopeError (RuntimeError) the second time."""
         if self._removed:
             raise ScopeError("Deleting a nonexistent scope is not allowed: it is deleted already")
         self._removed = True
@@ -90,7 +90,7 @@ class Scope(WithFacts):
             Scope.changes += 1
 
     def _types(self) -> dict[str, tuple[tuple[int, ...], Any]]:
-        """The shapes and dtypes of the variables of this very scope that have a value."""
+        """Return the shapes and dtypes of this scope's own variables that have a value."""
         with self.lock:
             found = {name: slot.value_type() for name, slot in self._slots.items()}
         return {name: type for name, type in found.items() if type is not None}
@@ -118,7 +118,7 @@ class Scope(WithFacts):
 
 
 def values_in(scope: Scope, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
-    """Copies of the variables of these names that a scope, or one around it, has values of."""
+    """Copy the values of these variables in a scope or its parents; skip those without."""
     slots = {name: scope.find_var(name) for name in names}
     return {
         name: np.array(slot.numpy())
@@ -128,7 +128,7 @@ def values_in(scope: Scope, names: Iterable[str]) -> dict[str, np.ndarray[Any, A
 
 
 def stack_in(scope: Scope, names: tuple[str, ...]) -> Stack | None:
-    """The stack of these variables of a scope; None when it lacks one of them."""
+    """Return the stack of these variables of a scope; None when it lacks one of them."""
     members = [scope.find_var(name) for name in names]
     present = [slot for slot in members if slot is not None]
     if len(present) < len(names):
@@ -143,7 +143,7 @@ _global_scope = Scope()
 
 
 def global_scope() -> Scope:
-    """The scope that runs use when none is given."""
+    """Return the default scope of runs (paddle.static.global_scope)."""
     return _global_scope
 
 

@@ -1,7 +1,7 @@
-"""The places of values in a scope: a slot for a variable, or a stack for several.
+"""The holders of values in a scope: a slot for a variable, or a stack for several.
 
 A stack holds the values of several variables in one array, along a new first axis, so that a step
-passes on one array and not many. It takes the values over when a program needs them so. From then
+passes one array instead of many. It takes over the values when a program needs them so. From then
 on the variables are items of it, until they are written one by one: then they leave it, and the
 next program that needs the stack makes it again. The latest value of a variable is always in one
 place.
@@ -27,10 +27,12 @@ Shape = tuple[int, ...]
 
 
 class ArrayLayout(NamedTuple):
-    """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
-    the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
-    array of that shape. With `order` the axes are in another order: axis i is the variable's axis
-    order[i]. With `cut` each device has a piece along that axis of what is one array in JAX.
+    """The layout of a value in its array.
+
+    With `replicas` > 0 there is a leading axis with one value per replica, of which readers see the
+    first. With `whole`, a shape, the replicas have parts instead, which readers see as one array of
+    that shape. With `order` the axes are permuted: axis i is the variable's axis order[i]. With
+    `cut` each device has a piece along that axis of a single array in JAX.
     """
 
     replicas: int = 0
@@ -46,9 +48,9 @@ NO_COPY: Copy = (None, AS_IT_IS, None)
 
 @dataclass
 class Latest:
-    """The last event in any slot: the `mark` of a step that stored its results, None for another.
+    """The last event in any slot: the `mark` of a step that stored its results, else None.
 
-    No attribute of a class: whenever one changes, Python forgets what it knows of the class.
+    It is no class attribute: whenever one changes, Python drops its caches for that class.
     """
 
     mark: object = None
@@ -58,7 +60,7 @@ latest = Latest()
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:
-    """The elements in `count` rows of one length, with zeros after the last one."""
+    """Split the elements into `count` rows of one length, padded with zeros."""
     length = -(-value.size // count)
     flat = np.zeros(count * length, value.dtype)
     flat[: value.size] = value.reshape(-1)
@@ -66,29 +68,28 @@ def in_parts(value: HostArray, count: int) -> HostArray:
 
 
 def _of_this_process(value: Any) -> HostArray:
-    """The values of the replicas on this process's devices, or all parts of one value."""
+    """Join the values on this process's devices: its replicas, or all parts of one value."""
     shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
     return np.concatenate([shard.data for shard in shards])
 
 
 def joined_parts(parts: HostArray, shape: Shape) -> HostArray:
-    """The value that `in_parts` cut, in its shape again."""
+    """Join the rows that `in_parts` split, and restore the shape."""
     return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 class Slot:
     """A named value: a NumPy or JAX array, or None before its first write.
 
-    `lock` is that of its scope: a step holds it from taking buffers to storing new ones.
-
-    `layout` says how the array holds the value, and `home` identifies the devices that it is on.
-    `copy` is the copy that another program, which only reads the variable, made for its own
-    devices: (home, layout, array). The value of a variable that is stored in a stack with others is
-    an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
-    `lengths` are those of the sequences in it, as scripts set them. With `rows` the value has some
-    rows of a tensor of `height` rows, of which a row may come more than once. What a script has
-    read or written `is_shared`: another process may go on from it, or this one goes on from that.
-    A learning rate is `scheduled` as the array that has it.
+    `lock` is the scope's: a step holds it from taking buffers to storing new ones. `layout` is the
+    layout of the value in the array, and `home` identifies its devices. `copy` is the copy that
+    another program, which only reads the variable, made for its own devices: (home, layout, array).
+    The value of a variable that is stored in a stack with others is an `Item`; `stacks` are the
+    stacks that begin with this variable, by the names in them. `lengths` are the sequence lengths
+    that scripts set. With `rows` the value has some rows of a tensor of `height` rows, in which a
+    row may repeat. `is_shared` is true once a script has read or written the value: another process
+    may continue from it, or this one continues from the script's value. `scheduled` is a learning
+    rate and the array that holds it.
     """
 
     __slots__ = (
@@ -129,7 +130,7 @@ class Slot:
             self.copy = NO_COPY
 
     def schedule(self, rate: float, shape: Shape, dtype: np.dtype[Any]) -> None:
-        """Let the value be a learning rate, which stays on its device until it changes."""
+        """Set the value to a learning rate, which stays on its device until it changes."""
         if not (self.is_scheduled and self.scheduled is not None and self.scheduled[0] == rate):
             value = np.full(shape, rate, dtype)
             self.scheduled = rate, value
@@ -141,17 +142,17 @@ class Slot:
         return self.scheduled is not None and self.scheduled[1] is self.value
 
     def read(self) -> HostArray:
-        """A copy of the value for a script, which may keep it; ScopeError when there is none."""
+        """Copy the value for a script, which may keep it; ScopeError when there is none."""
         self.is_shared = True
         return self.numpy()
 
     def write(self, array: ArrayLike) -> None:
-        """Replace the value by a copy of what a script has."""
+        """Replace the value by a copy of a script's array."""
         self.is_shared = True
         self.put(np.array(array))
 
     def numpy(self) -> HostArray:
-        """A copy of the value for the runtime; ScopeError when there is none."""
+        """Copy the value for the runtime; ScopeError when there is none."""
         with self.lock:
             return self._numpy()
 
@@ -171,11 +172,10 @@ class Slot:
         return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
 
     def on_devices(self) -> tuple[Array, Shape | None]:
-        """The value on its devices, uncopied; with a shape, parts of a value of this shape.
+        """Return the value on its devices, uncopied; with a shape, parts of a value of it.
 
-        They are what `joined_parts` joins. A value that the replicas need not agree on, or whose
-        axes are in another order, is a copy of the first one in NumPy. ScopeError when there is no
-        value.
+        `joined_parts` joins the parts. If replicas may disagree, or axes are permuted, return a
+        NumPy copy of the first value. Raise ScopeError when there is no value.
         """
         self.is_shared = True
         with self.lock:
@@ -186,7 +186,7 @@ class Slot:
             return self._numpy(), None
 
     def value_type(self) -> tuple[Shape, np.dtype[Any]] | None:
-        """The shape and dtype of the value, without a copy of it; None when there is none."""
+        """Return the shape and dtype of the value, without a copy; None when there is none."""
         with self.lock:
             value = self.value
             if value is None:
@@ -199,31 +199,31 @@ class Slot:
             return tuple(shape[axis] for axis in np.argsort(order)) if order else shape, value.dtype
 
     def get_tensor(self) -> Tensor:
-        """A view through which scripts read and write the value."""
+        """Return a view through which scripts read and write the value."""
         return Tensor(self)
 
     def get_selected_rows(self) -> SelectedRows:
-        """A view through which scripts read and write rows; the variable has rows from now on."""
+        """Return a view to read and write rows; the variable has rows from now on."""
         self.rows = self.rows or []
         return SelectedRows(slot=self)
 
     def set_int(self, value: int) -> None:
-        """Replace the value by a whole number."""
+        """Replace the value by an integer."""
         self.put(np.array(value, "int64"))
 
     def is_int(self) -> bool:
-        """True when the value is a whole number without axes."""
+        """Return whether the value is an integer without axes."""
         found = self.value_type()
         return found is not None and found[0] == () and found[1].kind in "iu"
 
     def get_int(self) -> int:
-        """The value as a number; TypeError unless it is a whole one."""
+        """Return the value as an int; TypeError unless it is an integer."""
         if not self.is_int():
             raise TypeError(f"variable '{self.name}' is not a whole number; set one with set_int")
         return int(self.numpy())
 
     def is_initialized(self) -> bool:
-        """True once the variable has a value."""
+        """Return whether the variable has a value."""
         return self.value is not None
 
 
@@ -238,7 +238,7 @@ class Tensor:
         self._slot.write(array)
 
     def shape(self) -> list[int]:
-        """The dimensions; [0] without a value."""
+        """Return the sizes of the axes; [0] without a value."""
         if not self._is_initialized():
             return [0]
         type_ = self._slot.value_type()
@@ -247,7 +247,7 @@ class Tensor:
     _get_dims = shape
 
     def __getitem__(self, index: Any) -> Tensor:
-        """A tensor of a part of the value, as of NumPy's arrays."""
+        """Copy a part of the value, indexed as in NumPy, into a new tensor."""
         part = Slot(self._slot.name)
         part.put(np.array(self._slot.numpy()[index]))
         made = object.__new__(type(self))
@@ -258,7 +258,7 @@ class Tensor:
         return as_dtype(self._slot.numpy().dtype)
 
     def _set_dims(self, dims: Sequence[int]) -> None:
-        """Give the value another shape; one of another size is 0 then."""
+        """Reshape the value; if the number of elements differs, replace it by zeros."""
         shape = tuple(int(d) for d in dims)
         value = self._slot.numpy() if self._slot.is_initialized() else np.zeros(shape, "float32")
         fits = value.size == math.prod(shape)
@@ -274,7 +274,7 @@ class Tensor:
         self._alloc("int32")
 
     def _alloc(self, dtype: str) -> None:
-        """Zeros of the shape that was set."""
+        """Replace the value by zeros of the same shape."""
         self._slot.put(np.zeros(self.shape(), dtype))
 
     def _element(self, offset: int) -> float:
@@ -289,11 +289,11 @@ class Tensor:
     _set_float_element = _set_double_element = _set_element
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
-        """The lengths of the sequences, one list for each level; [] for a dense tensor."""
+        """Return the sequence lengths, one list for each level; [] for a dense tensor."""
         return [list(level) for level in self._slot.lengths]
 
     def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths; LengthsError for those that do not fit each other or the rows."""
+        """Replace the lengths; LengthsError if they contradict each other or the rows."""
         before = self._slot.lengths
         self._note_lengths(lengths)
         found = self._slot.lengths
@@ -307,11 +307,11 @@ class Tensor:
             )
 
     def _note_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths by others that need no check."""
+        """Replace the lengths without a check."""
         self._slot.lengths = [[int(n) for n in level] for level in lengths]
 
     def has_valid_recursive_sequence_lengths(self) -> bool:
-        """True when each level adds up to the number of items of the next, the last to the rows."""
+        """Return whether each level sums to the number of items below, the last to the rows."""
         lengths = self._slot.lengths
         counts = [len(level) for level in lengths[1:]]
         if lengths and self._slot.is_initialized():
@@ -319,7 +319,7 @@ class Tensor:
         return all(sum(level) == n for level, n in zip(lengths, counts, strict=False))
 
     def lod(self) -> list[list[int]]:
-        """As the lengths, but where each sequence starts and the last ends."""
+        """Return the offsets of the sequences by level: each start, and the end of the last."""
         return [[0, *np.cumsum(level).tolist()] for level in self._slot.lengths]
 
     def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
@@ -327,11 +327,11 @@ class Tensor:
         self.set_recursive_sequence_lengths([np.diff(offsets).tolist() for offsets in lod])
 
     def numpy(self) -> HostArray:
-        """A copy of the value."""
+        """Copy the value."""
         return self._slot.read()
 
     def on_device(self) -> Any:
-        """The array of JAX that is the value, of a fetch or of a batch; None for any other."""
+        """Return the JAX array of a fetch or a batch; None for any other value."""
         slot = self._slot
         plain = slot.home is None and slot.layout == AS_IT_IS and not slot.lengths
         return slot.value if plain and slot.rows is None and is_of_jax(slot.value) else None
@@ -352,7 +352,7 @@ class Tensor:
 
 
 class SelectedRows:
-    """Some rows of a tensor of `height` rows, and which they are (fluid.core.SelectedRows)."""
+    """Some rows of a tensor of `height` rows, with their numbers (fluid.core.SelectedRows)."""
 
     def __init__(
         self, rows: Sequence[int] = (), height: int = 0, *, slot: Slot | None = None
@@ -362,31 +362,31 @@ class SelectedRows:
             self._slot.rows, self._slot.height = [int(row) for row in rows], height
 
     def rows(self) -> list[int]:
-        """The numbers of the rows."""
+        """Return the numbers of the rows."""
         return list(self._slot.rows or ())
 
     def set_rows(self, rows: Sequence[int]) -> None:
-        """Say which rows the tensor has."""
+        """Set the numbers of the rows."""
         self._slot.rows = [int(row) for row in rows]
 
     def height(self) -> int:
-        """The number of rows of the whole tensor."""
+        """Return the number of rows of the whole tensor."""
         return self._slot.height
 
     def set_height(self, height: int) -> None:
-        """Say how many rows the whole tensor has."""
+        """Set the number of rows of the whole tensor."""
         self._slot.height = int(height)
 
     def get_tensor(self) -> Tensor:
-        """A view through which scripts read and write the values of the rows."""
+        """Return a view through which scripts read and write the values of the rows."""
         return Tensor(self._slot)
 
     def numel(self) -> int:
-        """The number of elements of the rows."""
+        """Count the elements of the rows."""
         return self._slot.numpy().size if self._slot.is_initialized() else 0
 
     def sync_index(self) -> None:
-        """No effect: rows are looked up when they are needed."""
+        """Do nothing: rows are looked up when they are needed."""
 
 
 class Item(NamedTuple):
@@ -396,15 +396,15 @@ class Item(NamedTuple):
     at: int
 
     def numpy(self) -> HostArray:
-        """A copy of the value."""
+        """Copy the value."""
         return np.array(self.stack.first()[self.at])
 
 
 class Stack:
-    """Several variables as one; for executables it is a slot like that of one variable.
+    """Several variables as one; for executables it acts like the slot of one variable.
 
-    `home` is None when its array is not, or no longer, what the variables are. `items` are single
-    variables as programs that only read them have them on their devices, by (home, index).
+    `home` is None when its array is not, or no longer, the variables' value. `items` are single
+    variables on the devices of programs that only read them, by (home, index).
     """
 
     __slots__ = ("copy", "held", "home", "items", "layout", "members", "name", "value")
@@ -425,7 +425,7 @@ class Stack:
         self.items: dict[tuple[object, int], Array] = {}
 
     def first(self) -> HostArray:
-        """The array as NumPy sees it, that of the first replica; of use until the next step."""
+        """View the array in NumPy, for the first replica; valid until the next step."""
         value = np.asarray(self.value)
         return value[0] if self.layout.replicas else value
 
@@ -445,7 +445,7 @@ class Stack:
             self._note_change()
 
     def lose(self) -> None:
-        """One of the variables has a value of its own now; the others can still be read here."""
+        """Release a variable that has its own value now; the others can still be read here."""
         latest.mark = None
         self.home, self.copy = None, NO_COPY
         self.held -= 1
@@ -463,7 +463,7 @@ class Stack:
         return all(slot.is_initialized() for slot in self.members)
 
     def numpy(self) -> HostArray:
-        """The values of all variables, which have one shape and dtype."""
+        """Copy the values of all variables, which have one shape and dtype."""
         if self.home is not None:
             return np.array(self.first())
         return np.stack([slot.numpy() for slot in self.members])

@@ -1,9 +1,8 @@
-"""Signals that wait while state is on its way from one place to another.
+"""Signals that are deferred while state moves from one place to another.
 
-A step gives the buffers of the old state away and stores the new state afterwards. Python runs the
-handlers of signals between any two of its instructions, so Ctrl-C there would leave neither.
-The functions are those of `_signal`: the enums that `signal` puts around them cost a tenth of a
-small step.
+A step donates the buffers of the old state and stores the new state afterwards. Python runs signal
+handlers between any two of its instructions, so a Ctrl-C there would lose both. The functions are
+from `_signal`: the enum wrappers of `signal` cost a tenth of a small step.
 """
 
 from __future__ import annotations
@@ -29,16 +28,17 @@ _waiting: list[int] = []
 
 
 def _later(number: int, _: Any) -> None:
-    """The handler while state is on its way."""
+    """Defer a signal; the handler inside a block."""
     if number not in _waiting:
         _waiting.append(number)
 
 
 class Uninterrupted:
-    """Inside the block Python's handlers of signals wait; they are called at its end.
+    """A block in which Python's signal handlers wait; they are called at its end.
 
-    Handlers run on the main thread alone, so on others this does nothing. Blocks may be nested.
-    What another thread raises by `PyThreadState_SetAsyncExc` cannot be held back: see `aside`.
+    Handlers run on the main thread only, so on others this does nothing. Blocks may be nested. An
+    exception that another thread raises by `PyThreadState_SetAsyncExc` cannot be deferred: see
+    `aside`.
     """
 
     __slots__ = ("_before",)
@@ -63,7 +63,7 @@ class Uninterrupted:
             self._restore()
 
     def _restore(self) -> None:
-        """Put the handlers back, all of them also when one raises, and call those that waited."""
+        """Restore all handlers, even if one raises, and call those that waited."""
         try:
             for number, handler in self._before:
                 if getsignal(number) is _later:
@@ -78,14 +78,14 @@ class Uninterrupted:
 
 
 class _KnownHandlers:
-    """The handlers as they were last, and Python's among them that do not wait already."""
+    """The latest handlers, and Python's among them that are not deferred already."""
 
     def __init__(self) -> None:
         self.handlers: tuple[Any, ...] = ()
         self.pythons: Handlers = ()
 
     def look(self, found: tuple[Any, ...]) -> None:
-        """Note them; what is no function is the system's."""
+        """Note the handlers; one that is no function is the system's."""
         pairs = zip(_SIGNALS, found, strict=True)
         self.pythons = tuple((n, h) for n, h in pairs if callable(h) and h is not _later)
         self.handlers = found

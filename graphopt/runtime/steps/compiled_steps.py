@@ -1,7 +1,7 @@
-"""Steps of compiled functions: their state comes from a scope, and goes back to it.
+"""Steps of compiled functions: they take their state from a scope, and store it there.
 
-Whatever ends a step before its end, the scope has the state of a whole step. What functions that a
-step calls have raised is raised when it ends.
+If a step is interrupted, the scope has the state of a whole step. Errors of functions that a step
+calls are raised when it ends.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def finish(run: CallingRun, results: Any) -> None:
-    """Wait for a step, and raise what its functions raised.
+    """Wait for a step, and raise the errors of functions that it called.
 
-    CheckError for asserts, CallbackError for others; what interrupted them unchanged.
+    Raise CheckError for asserts, CallbackError for other errors, and interrupts unchanged.
     """
     jax.block_until_ready(results)
     jax.effects_barrier()
@@ -48,9 +48,9 @@ def finish(run: CallingRun, results: Any) -> None:
 
 
 def _of_a_handler(error: Exception) -> bool:
-    """True if a handler of a signal raised the error: its frame was given the frame before it.
+    """Return whether a signal handler raised the error: its frame holds the frame before it.
 
-    A function cannot be called again to see whether its error comes again.
+    A callback cannot be called again to see whether its error recurs.
     """
     trace, before = error.__traceback__, None
     while trace is not None:
@@ -64,7 +64,7 @@ def _of_a_handler(error: Exception) -> bool:
 
 
 def _message_of(op: PdOp, error: Exception) -> str:
-    """The message for an exception: which op of which line, and for what variables."""
+    """Compose the message for a callback's exception: its op, source line and variables."""
     from graphopt.passes.engine.naming import source_line
 
     names = op.attr("variables" if "variables" in op.attr_values() else "variable")
@@ -88,7 +88,7 @@ _calls = itertools.count(1)
 
 
 def run_of(form: Form, state: StepState) -> Run:
-    """The runs of a compiled form of a step whose executable has this state."""
+    """Build the run of a compiled form, with the form's own state or this one."""
     own = form.state or state
     if form.donates:
         return donating(form.step, form.prepare, own)
@@ -96,7 +96,7 @@ def run_of(form: Form, state: StepState) -> Run:
 
 
 def donating(function: Step, prepare: Prepare | None, state: StepState) -> Run:
-    """Steps that take the buffers of the old state."""
+    """Build a run that donates the buffers of the old state."""
     call = noted_call(function)
 
     def run(fed: FedArrays, scope: Scope, _: HostArray | None = None) -> Results:
@@ -130,9 +130,9 @@ def donating(function: Step, prepare: Prepare | None, state: StepState) -> Run:
 
 
 def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
-    """Steps that take no buffers: anything may end them, nothing is lost.
+    """Build a run that donates no buffers: it may be interrupted anywhere without loss.
 
-    The random key is a new one, unless it is given.
+    It draws a new random key unless it gets one.
     """
     scratch = scratch_of(function)
 
@@ -179,7 +179,7 @@ def _calling(
     compiled: Compiled,
     state: StepState,
 ) -> Results:
-    """The results of a function that calls Python, when all of that has ended well."""
+    """Call a step that runs Python callbacks, and raise if one of them failed."""
     from graphopt.lowering.host import listening
 
     confirm = state.confirm or _nobody
@@ -198,7 +198,7 @@ def _calling(
 def _keep(
     state: StepState, slots: BoundState, noted: list[Results], scope: Scope, tries: int = 8
 ) -> None:
-    """Store the state of a step that has run, whatever interrupts this meanwhile."""
+    """Store the state of a step that has run, despite interrupts meanwhile."""
     try:
         for _, written in noted:
             with Uninterrupted():
@@ -210,15 +210,15 @@ def _keep(
 
 
 def _wait_at_intervals(fetches: Arrays, written: Arrays) -> None:
-    """Wait for every few steps, so that those with unread results do not pile up."""
+    """Wait for one step in MAX_IN_FLIGHT, so that steps with unread results do not pile up."""
     if not next(_calls) % MAX_IN_FLIGHT:
         jax.block_until_ready(fetches or written)
 
 
 def _nobody(_: str) -> None:
-    """Called with how a step ended that no other trainer runs."""
+    """Ignore the outcome of a step that no other trainer runs."""
 
 
 def _is_gone(array: Array) -> bool:
-    """True for an array whose buffers a step has taken."""
+    """Return whether a step has taken the buffers of an array."""
     return isinstance(array, jax.Array) and array.is_deleted()

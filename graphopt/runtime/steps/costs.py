@@ -1,7 +1,7 @@
-"""The costs of a program's runs, in all its sizes; they decide what is compiled.
+"""The costs of a program's runs in all its sizes; they decide which sizes are compiled.
 
 It is the ski-rental problem: padding to a larger size, or NumPy, is rent, and a compilation buys.
-Whoever rents until that has cost as much as buying pays at most twice what would have been best.
+To rent until that has cost as much as buying costs at most twice the optimum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PART_AHEAD = 0.25
 
 
 class ProgramCosts:
-    """The costs of the runs of one program in all its sizes, and what these share."""
+    """The costs of the runs of one program in all its sizes, and the objects that these share."""
 
     def __init__(self) -> None:
         self.trained = 0
@@ -48,25 +48,27 @@ class ProgramCosts:
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
 
     def may_compile_ahead(self, price: float) -> bool:
-        """True when sizes may be compiled for later processes, which then counts as done.
+        """Return whether to compile sizes for later processes, and count that as done.
 
-        One may, and others while all of them together cost a part of the runs in NumPy.
+        The first may always be compiled, others while all together cost a part of the runs in
+        NumPy.
         """
         may = not self._ahead or self._ahead + price <= PART_AHEAD * self.host_seconds
         self._ahead += price if may else 0.0
         return may
 
     def ran(self, seconds: float, wanted: Sizes, used: Sizes) -> None:
-        """A step took so long; the share of the work that is beyond the wanted size was wasted."""
+        """Record the seconds of a step, and as waste the share of work beyond the wanted size."""
         self._times[_key(wanted)] += 1
         share = 1 - prod(wanted.values()) / prod(used.values())
         self._wasted[_key(wanted)] += seconds * share
 
     def pays(self, wanted: Sizes, patience: float, price: float, *, repeats: bool) -> bool:
-        """True when a padded size that a larger one has served so far is worth compiling.
+        """Return whether a padded size, so far served by a larger one, is worth compiling.
 
-        That is once more than `patience` times the `price` of a compilation were wasted. Where runs
-        shall be `repeats` of each other, it is once the size was wanted `patience` times OFTEN.
+        It is once more than `patience` times the `price` of a compilation were wasted. With
+        `repeats`, where no time may decide, it is once the size was wanted more than `patience`
+        times OFTEN.
         """
         if repeats:
             return self._times[_key(wanted)] > patience * OFTEN

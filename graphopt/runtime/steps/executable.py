@@ -1,6 +1,6 @@
-"""Executables: optimised programs for certain feed shapes, and their steps.
+"""Executables: optimized programs for certain feed shapes, and their steps.
 
-A step is computed by NumPy, or by XLA (`compiled_steps`), which JAX is imported for.
+A step is computed by NumPy, or by XLA (`compiled_steps`), for which JAX is imported.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_NUMBERED = 16
 
 
 class Executable:
-    """A replicated module for certain feeds, in the form that runs, and its `state` in scopes."""
+    """A replicated module for certain feeds, in its current form, and its `state` in scopes."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Executable:
     def __call__(
         self, feeds: Feeds, scope: Scope, unpadded: Callable[[], Feeds] | None = None
     ) -> Arrays:
-        """Run one step: state from and to the scope; fetches as arrays of JAX, or of NumPy.
+        """Run one step with state from and to the scope; return JAX or NumPy arrays.
 
-        NumPy, which computes any sizes, takes the feeds that `unpadded` gives, but in a training or
-        with random numbers, whose steps are alike. Whatever ends the step before its end, the scope
-        has the state of a whole step. Raises IndexRangeError for fed ids that name nothing.
+        NumPy, which computes any sizes, takes the feeds of `unpadded`, except in a training or with
+        random numbers, where all steps must be alike. If the step is interrupted, the scope has the
+        state of a whole step. Raise IndexRangeError for fed ids out of range.
         """
         if self.bounds:
             check_ids(self.bounds, feeds)
@@ -98,7 +98,7 @@ class Executable:
         return results[0]
 
     def _next_form(self, feeds: Feeds, scope: Scope) -> Form:
-        """The form of this run; another one may run later."""
+        """Choose the form of this run; another one may run later."""
         if not self.forms.is_ready:
             self.make_ready(feeds, scope)
         form = self.form or self.forms.next(scope)
@@ -116,7 +116,7 @@ class Executable:
         return self.form is not None or self.forms.is_ready
 
     def make_ready(self, feeds: Feeds, scope: Scope) -> None:
-        """Have a form for these feeds, unless there is one; raises what compiling raises."""
+        """Make a form for these feeds, unless there is one; raise its compilation errors."""
         if not self.is_ready:
             self.form = self._only_form()
         if not self.is_ready:
@@ -126,7 +126,7 @@ class Executable:
 
     @property
     def made_of(self) -> Compiled:
-        """The program that the form is made of: for its sizes, where passes choose by these."""
+        """The program of the form: specialized to its sizes, where passes choose by these."""
         form = self.forms.own() or self.form
         state = None if form is None else form.state
         return self.compiled if state is None else state.compiled
@@ -138,16 +138,16 @@ class Executable:
         return None if form is None else form.step
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
-        """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
+        """Collect a step's arguments: state to update, read-only state, feeds, a key."""
         state = self.state
         return state.arguments(tuple(map(feeds.__getitem__, self.fed)), scope, state.prepare)
 
     def tier(self) -> str:
-        """The form that runs and the reason; "" where there is one form only."""
+        """Describe the form that runs and the reason; "" where there is one form only."""
         return self.forms.words() or ("" if self.form is None else self.form.words)
 
     def stablehlo(self) -> str:
-        """The input of XLA; "" before the first step, and for ops that run one by one."""
+        """Return XLA's input; "" before the first step, and for ops that run one by one."""
         function: Any = self.function
         if not _is_compiled(function):
             return ""
@@ -160,15 +160,15 @@ class Executable:
             return self.replicated.function.trace(*types).lower().as_text()
 
     def hlo(self) -> str:
-        """The output of XLA; "" as for `stablehlo`."""
+        """Return XLA's output; "" as for `stablehlo`."""
         form = self.form
         function: Any = form.step if form is not None and form.name == KERNELS else self.function
         return function.as_text() or "" if _is_compiled(function) else ""
 
     def _on_host(self, form: Form, ordered: FedArrays, padded: FedArrays, scope: Scope) -> Arrays:
-        """A step in NumPy, which overwrites no array that it reads.
+        """Run a step in NumPy, which overwrites no array that it reads.
 
-        What it cannot compute, a compiled form does with the `padded` feeds, or says what is wrong.
+        If NumPy cannot compute it, run a compiled form with the `padded` feeds, or raise the cause.
         """
         key = self.state.next_key() if self.state.is_random else NO_KEY
         if watcher() is not None:
@@ -194,7 +194,7 @@ class Executable:
     def _computed_on_host(
         self, form: Form, ordered: FedArrays, scope: Scope, key: HostArray
     ) -> Arrays:
-        """The fetches of a step in NumPy. Threads that change state do so one after the other."""
+        """Compute a step in NumPy, one thread at a time if it changes state."""
         with scope.lock if self.plan.written else nullcontext():
             with scope.lock:
                 slots = self.state.slots(scope)
@@ -206,7 +206,7 @@ class Executable:
         return fetches
 
     def _run_of(self, form: Form) -> Run:
-        """The runs of a compiled form, which JAX is imported for."""
+        """Build the run of a compiled form; JAX is imported for it."""
         with paused_collector():  # modules that are imported are no garbage
             import_jax()
             from graphopt.runtime.steps.compiled_steps import run_of
@@ -216,7 +216,7 @@ class Executable:
         return form.run
 
     def _only_form(self) -> Form | None:
-        """The form of a step that has only one; None for one that may have others."""
+        """Return the form of a step that can have only one; None for others."""
         compiled, replicated = self.compiled, self.replicated
         if compiled.is_startup:
             from graphopt.runtime.host.start import has_start_step, start_step
@@ -232,12 +232,12 @@ class Executable:
         return None
 
     def _by_op(self, name: str) -> Form:
-        """The form op by op; `name` is for reports."""
+        """Make the form op by op; `name` is for reports."""
         self.replicated = self.state.replicated = replace(self.compiled.op_by_op, name=name)
         return Form(BY_OP, self.replicated.function, self.compiled.prepare)
 
     def _check_divisors(self, scope: Scope) -> None:
-        """Refuse state with a 0 that divides, when it is another than before."""
+        """Refuse state with a 0 that divides, if it has changed since the last check."""
         for name, bounds in self._divisors.items():
             slot = scope.find_var(name)
             if slot is not None and slot.value is not None:
@@ -247,7 +247,7 @@ class Executable:
 
 
 def _is_compiled(function: Any) -> bool:
-    """True for a program that JAX has compiled."""
+    """Return whether a function is an executable that JAX has compiled."""
     if "jax" not in sys.modules:
         return False
     import jax  # waits for a thread that is importing it
@@ -258,7 +258,7 @@ def _is_compiled(function: Any) -> bool:
 class Executables:
     """The executables of one compiled program, one for each set of feed shapes.
 
-    `shapes` counts those that were made so far. `reason` says why there is a first one.
+    `shapes` counts the executables made so far. `reason` is the reason for the first one.
     """
 
     def __init__(self, compiled: Compiled, reason: str = NEW_PROGRAM) -> None:
@@ -274,16 +274,16 @@ class Executables:
         self._lock = threading.Lock()
 
     def all(self) -> list[Executable]:
-        """Those that are kept."""
+        """List the kept executables."""
         found = [each for numbered in self._numbered.values() for each in numbered.all()]
         return [*self._found.values(), *found]
 
     def find(
         self, shapes: Hashable, count: int, *, even: bool, feeds: Feeds | None = None
     ) -> Executable:
-        """The executable for these feed shapes on `count` replicas, compiled when it is new.
+        """Find the executable for these feed shapes on `count` replicas, or compile it.
 
-        Where numbers of `feeds` decide sizes, it is one for these numbers.
+        Where elements of `feeds` decide sizes, it is compiled for these elements.
         """
         if self.compiled.deciding and feeds is not None:
             numbered = self._for_numbers(feeds)
@@ -293,10 +293,10 @@ class Executables:
         return self.of(key, lambda: self.compiled.map_replicas(count, even=even))
 
     def _for_numbers(self, feeds: Feeds) -> Executables | None:
-        """The executables of the program in which the deciding feeds are constants.
+        """Find the executables of the program in which the deciding feeds are constants.
 
-        None for numbers that may never come again: but for the first ones, those that come for the
-        first time run op by op.
+        Return None for numbers that may never recur: except the first ones, numbers run op by op
+        when they come for the first time.
         """
         numbers = {name: numbers_in(feeds[name]) for name in self.compiled.deciding}
         key = tuple(numbers.values())
@@ -319,7 +319,7 @@ class Executables:
             return None
 
     def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
-        """The executable of this key, when it is new from what `mapped` gives."""
+        """Find the executable of this key, or make it from the result of `mapped`."""
         with self._lock:  # threads that begin at once share what is compiled
             return self._found.find(key, lambda: self._make(mapped()))
 

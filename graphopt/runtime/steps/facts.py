@@ -1,4 +1,4 @@
-"""The properties of a step that decide on its forms: read off its program, its feeds, and flags."""
+"""The properties of a step that decide its forms, read from its program, its feeds, and flags."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SHARE = 0.15
 def find_facts(
     compiled: Compiled, replicated: Replicated, fed: FedArrays, costs: ProgramCosts
 ) -> Facts:
-    """Those of a step with these feeds; ValueError for an unknown flag.
+    """Collect the facts of a step with these feeds; ValueError for an unknown flag.
 
-    One that NumPy computes has its first form in `costs` from then on. Feeds of as many elements
-    have not taken NumPy too long.
+    For a step that NumPy computes, build its first form in `costs`. It is not computed by NumPy if
+    feeds of as many elements have taken NumPy too long.
     """
     facts = Facts(
         tier_flag(),
@@ -52,26 +52,26 @@ def find_facts(
 
 
 def count_elements(fed: FedArrays) -> int:
-    """The number of elements of feeds."""
+    """Count the elements of feeds."""
     return sum(count_elements(tuple(one)) if isinstance(one, list) else one.size for one in fed)
 
 
 def shall_repeat(compiled: Compiled) -> bool:
-    """True for a program whose runs shall end with the same bits, so that no time decides in it."""
+    """Return whether all runs must end with the same bits, so that no time may decide."""
     return must_repeat() or trains_from_seed(compiled)
 
 
 def trains_from_seed(compiled: Compiled) -> bool:
-    """True for a program that changes state and has a seed: its runs shall end with the same bits.
+    """Return whether a program trains from a seed, so that its runs end with the same bits.
 
-    The form of a step changes sooner or later in another run, and with it the rounding.
+    The form of a step may change sooner or later in another run, and with it the rounding.
     """
     seeded = default_generator().seeded or compiled.compilation.program.random_seed != 0
     return bool(compiled.plan.written) and seeded
 
 
 def _why_only_full(compiled: Compiled, replicated: Replicated) -> str:
-    """The reason why a program has the full form alone; "" if it has others."""
+    """Return why a program has only the full form; "" if it has others."""
     if compiled.compilation.places[0].platform != "cpu":
         return "there is a quick form for CPUs only"
     if replicated.name == "by_op":

@@ -1,7 +1,7 @@
-"""The forms of one step: which there are, and what has happened to them.
+"""The forms of one step: the existing ones, and the history of their runs.
 
-`policy` says which one runs next. Here it is loaded or made, by the caller or in a thread. JAX is
-imported when a form is loaded or compiled, so not for what NumPy computes.
+`policy` chooses the form that runs next. It is loaded or made here, by the caller or in a thread.
+JAX is imported when a form is loaded or compiled, so not for steps that NumPy computes.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ NOTED = 0.01
 
 @dataclass(eq=False)
 class Form:
-    """A form that can run: its step, and the values that this reads prepared.
+    """A form that can run: its step, and the prepared values that the step reads.
 
-    One that `donates` takes the buffers of the old state. `words` are for reports of a step that
-    has one form only.
+    A form that `donates` takes the buffers of the old state. `words` is for reports of a step with
+    only one form.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Form:
 class Forms:
     """The forms of one step, from its first run until one of them stays.
 
-    `last` is the one that stays.
+    `last` is the form that stays.
     """
 
     def __init__(self, state: StepState, costs: ProgramCosts, reason: str) -> None:
@@ -164,9 +164,9 @@ class Forms:
         self._has_warned = False
 
     def begin(self, fed: FedArrays, scope: Scope) -> None:
-        """Have a form ready for the first run, with these feeds.
+        """Make a form for the first run with these feeds.
 
-        Raises NeedsData for replicas, and what compiling raises.
+        Raise NeedsData for replicas, and compilation errors.
         """
         compiled, replicated, self._elements = self._compiled, self._replicated, count_elements(fed)
         sizes = _in_words(compiled.plan, fed)
@@ -204,14 +204,14 @@ class Forms:
             self.is_ready = True
 
     def _is_known(self) -> bool:
-        """False for a program of which no process has kept a form for these sizes."""
+        """Return False if no process has kept a form of the program for these sizes."""
         compiled = self._compiled
         if compiled.key is None or not (compiled.wants_sizes and has_summary(compiled)):
             return True
         return is_on_disk(compilation_for(compiled, self._fed))
 
     def _types_in(self, scope: Scope, fed: FedArrays) -> Any:
-        """The types of the arguments of a step, or arrays for one that is never lowered again."""
+        """Return the types of a step's arguments, or arrays if it is never lowered again."""
         import_jax()
         from graphopt.runtime.disk.known import types_of
 
@@ -226,10 +226,10 @@ class Forms:
         return updated, (*read_only, *prepared), *rest
 
     def _is_not_kept(self) -> bool:
-        """True where JAX need not be imported for a full form: none is on disk, or too little.
+        """Return whether JAX need not be imported for a full form on disk.
 
-        What NumPy has begun in a process it goes on with, until it has taken as long for sizes on
-        disk as the import of JAX does.
+        That is so if none is on disk, or if it saves too little: a process that began with NumPy
+        goes on with it, until sizes on disk have taken NumPy as long as the import of JAX takes.
         """
         if self._note is None or tier_flag() != AUTO:
             return False
@@ -238,7 +238,7 @@ class Forms:
         return not self._is_missed or (waits and self._costs.missed < JAX_SECONDS)
 
     def next(self, scope: Scope) -> Form:
-        """The form of the run that begins, loaded or compiled here if no other one serves."""
+        """Choose the form of the run that begins; load or compile it here if no other serves."""
         if self._held is not None and self._held_runs > 0:
             self._held_runs -= 1
             return self._held
@@ -271,11 +271,11 @@ class Forms:
         return form
 
     def words(self) -> str:
-        """The form that runs and the reason; "" before the first step."""
+        """Describe the form that runs and the reason; "" before the first step."""
         return choose(self._facts, self.seen).words if self.is_ready else ""
 
     def own(self) -> Form | None:
-        """The form that runs, or the full one where that is tried with oneDNN."""
+        """Return the form that runs, or the full one where oneDNN is tried."""
         if not self.is_ready:
             return None
         name = choose(self._facts, self.seen).form
@@ -284,9 +284,10 @@ class Forms:
     # -- runs in NumPy -----------------------------------------------------------------------------
 
     def instead(self, failure: HostFailure) -> Form | None:
-        """The form for a run that NumPy did not end; None where it goes on, however long it takes.
+        """Make the form for a run that NumPy did not complete; None where NumPy continues.
 
-        NumPy computes the next run unless this one ends well, which `leave` is called for.
+        If NumPy continues, no time limit applies. It computes the next run, too, unless this one
+        succeeds in the other form and the caller calls `leave`.
         """
         form = self._make_chosen(_why_left(failure))
         if form.name == HOST:
@@ -297,11 +298,11 @@ class Forms:
         return form
 
     def leave(self, failure: HostFailure) -> None:
-        """A compiled form has ended a run that NumPy did not: no other one is by NumPy."""
+        """Leave NumPy for good, after a compiled form has completed a run that NumPy did not."""
         self.seen.left, self.last = _why_left(failure), None
 
     def ended_on_host(self, form: Form) -> None:
-        """A run in NumPy has ended."""
+        """Record the time of a run in NumPy, and compile for later processes if it pays."""
         seen, spent = self.seen, cast("HostForm", form.step).spent
         costs, facts = self._costs, self._facts
         costs.host_seconds += spent - seen.spent
@@ -323,9 +324,9 @@ class Forms:
     # -- compiled forms ----------------------------------------------------------------------------
 
     def _make_chosen(self, left: str = "") -> Form:
-        """The form that the policy chooses, once it is there; `left` says why it is not NumPy.
+        """Return the form that the policy chooses; `left` is the reason to leave NumPy.
 
-        It is loaded or compiled here, unless another thread has one that serves meanwhile.
+        Load or compile it here, unless another thread finishes a suitable form meanwhile.
         """
         me = threading.get_ident()
 
@@ -355,7 +356,7 @@ class Forms:
                 self._give_up_making(me)
 
     def _steps_of(self, name: str) -> str:
-        """The steps that a form is compiled for, where another one computes the others."""
+        """Name the steps that a form is compiled for, if another form computes the rest."""
         if self._facts.asked == AUTO:
             if name == FAST:
                 return FIRST_STEPS
@@ -364,9 +365,9 @@ class Forms:
         return ""
 
     def _describe(self, steps: str) -> str:
-        """The program that is compiled, with its size, the sizes of its feeds and the reason.
+        """Describe the program to compile: its size, the sizes of its feeds and the reason.
 
-        One that has two forms is compiled for its first steps, then for all later ones.
+        A program with two forms is compiled for its first steps, then for all later ones.
         """
         count = several(sum(1 for _ in self._compiled.module.walk()), "operator")
         program = f"program of {count}" + (f" with feeds {self._sizes}" if self._sizes else "")
@@ -377,7 +378,7 @@ class Forms:
         return f"compiling a {program} ({self._reason})"
 
     def _live(self, steps: str, seconds: float) -> str:
-        """The line of a terminal about the compilation under way."""
+        """Compose a terminal's line about the current compilation."""
         what, xla = f"compiling {steps or 'the step'}", self._xla
         if xla is None:
             return f"{what}: {seconds:.0f} s"
@@ -385,7 +386,7 @@ class Forms:
         return f"{what}: {xla.now}{seconds:.0f} s{later}"
 
     def _give_up_making(self, me: int) -> None:
-        """A thread makes nothing any more."""
+        """Unregister a thread that makes a form, and wake waiting threads."""
         with self._lock:
             if me in (self._maker, self._full_maker):
                 self._maker = None if self._maker == me else self._maker
@@ -393,7 +394,7 @@ class Forms:
                 self._lock.notify_all()
 
     def _make(self, name: str, began: float | None = None) -> None:
-        """Load or compile a form, or find that sizes depend on data; the thread `began` then."""
+        """Load or compile a form, or note that sizes depend on data; a thread `began` then."""
         if name == BY_OP:
             return self._keep(BY_OP, self._compiled.op_by_op.function)
         parts = [] if began is None else self._compile_apart()
@@ -422,9 +423,10 @@ class Forms:
             self._keep(name, step, xla, "" if began is None else self._from_run(began))
 
     def _compile_apart(self) -> list[CompilationPart]:
-        """Have another process compile the full form; the times of what it did.
+        """Have another process compile the full form, and return the times of its parts.
 
-        What is on disk, or a process cannot make, is left to this one.
+        Return [] for a form on disk, and for one that no process can make: this process handles
+        both.
         """
         compiled = self._compiled
         if not (self._fed and has_children()) or is_on_disk(compilation_for(compiled, self._fed)):
@@ -433,7 +435,7 @@ class Forms:
         return [] if job is None else compile_in_child(job, self._facts.nicer)
 
     def _load(self, name: str, xla: XlaForms, began: float | None = None) -> bool:
-        """Keep a form that is on disk; False if none is. `began` is when a child did."""
+        """Keep a form that is on disk; False if none is. `began` is set if a child compiled it."""
         step = xla.load(name)
         if step is not None:
             self._keep(name, step, xla, ON_DISK if began is None else self._from_run(began))
@@ -445,7 +447,7 @@ class Forms:
         return FROM_RUN.format(self.seen.runs + 1, time.monotonic() - began)
 
     def _keep(self, name: str, step: Step, xla: XlaForms | None = None, came: str = "") -> None:
-        """A compiled form can run; `came` says how the full one came."""
+        """Register a compiled form as ready; `came` describes the origin of the full one."""
         # what threads ran in NumPy at once, they run at once in the quick form, too
         donates = name == FULL or (name == FAST and HOST not in self._ready)
         donates = donates and self._replicated.donates
@@ -464,7 +466,7 @@ class Forms:
             self._lock.notify_all()
 
     def _stay(self, form: Form) -> None:
-        """No other form will run; what they are made of is given back."""
+        """Stay with this form, and release the inputs of others."""
         self.last, self.timed = form, None
         seen, rival = self.seen, self.seen.rival
         if rival is not None and rival.known is None and rival.ratio is not None:
@@ -500,7 +502,7 @@ class Forms:
     # -- the thread --------------------------------------------------------------------------------
 
     def _submit(self, name: str) -> None:
-        """Have the thread make a form, unless it makes one."""
+        """Submit a form to the background thread, unless it makes one."""
         seen = self.seen
         try:
             with self._lock:
@@ -513,7 +515,7 @@ class Forms:
             raise
 
     def work(self) -> None:
-        """Make what was submitted, in the thread; errors are kept for reports."""
+        """Make the submitted form on the background thread; errors are kept for reports."""
         seen, rival, me = self.seen, self.seen.rival, threading.get_ident()
         try:
             if seen.thread == KERNELS:
@@ -533,7 +535,7 @@ class Forms:
             seen.thread = ""
 
     def _begins_full(self, me: int) -> bool:
-        """True when this thread is to make the full form: no caller has it, or makes it."""
+        """Return whether this thread is to make the full form: no caller has or makes it."""
         with self._lock:
             if FULL in self._ready or self._full_maker is not None:
                 return False
@@ -555,10 +557,10 @@ class Forms:
     # -- oneDNN ------------------------------------------------------------------------------------
 
     def _find_rival(self) -> Rival | None:
-        """The rival of the full form, with what an earlier process has measured.
+        """Return the rival of the full form, with the measurement of an earlier process.
 
-        There is none beside requested kernels, for replicas and for steps that call Python, nor
-        where a run shall give the bits of every other run.
+        There is none with requested kernels, for replicas and for steps that call Python, nor where
+        all runs must give the same bits.
         """
         compiled, replicated = self._compiled, self._replicated
         if not (measures_kernels() and compiled.is_kept and replicated.name == "alone"):
@@ -587,7 +589,7 @@ class Forms:
             self._ready[KERNELS] = Form(KERNELS, step, prepare, donates=True, state=xla.state)
 
     def end_run(self, results: Results) -> None:
-        """A run that is timed has ended: take its time, when its results are there."""
+        """Wait for the results of a timed run, and record its time."""
         import jax
 
         timed, rival = self.timed, self.seen.rival
@@ -608,20 +610,20 @@ def _why_left(failure: HostFailure) -> str:
 
 
 def read_ratio(file: Path | None) -> float | None:
-    """The time with oneDNN as a part of the other that a process measured; None if none has."""
+    """Read a process's measurement of the time with oneDNN over that without; None if none."""
     if file is None:  # of a program that is not on disk
         return None
     return read_entry(file, lambda payload: float(json.loads(payload)))
 
 
 def write_ratio(file: Path | None, ratio: float) -> None:
-    """Keep a ratio, if there is room on the disk."""
+    """Write a ratio, if there is room on the disk."""
     if file is not None:
         write_entry(file, json.dumps(ratio).encode(), most_bytes())
 
 
 def _in_words(plan: Plan, fed: FedArrays) -> str:
-    """Feeds with their shapes, without masks and lengths."""
+    """Format feeds with their shapes, without masks and lengths."""
     return ", ".join(
         f"{port.name} {list(array.shape)}"
         for port, array in zip(plan.feeds, fed, strict=True)
@@ -630,7 +632,7 @@ def _in_words(plan: Plan, fed: FedArrays) -> str:
 
 
 def _fed_types(plan: Plan, fed: FedArrays) -> FedTypes:
-    """The names, shapes and dtypes of feeds; none where one is in parts."""
+    """List the names, shapes and dtypes of feeds; () where one is in parts."""
     if any(isinstance(array, list) for array in fed):
         return ()
     pairs = zip(plan.feeds, cast("Sequence[HostArray]", fed), strict=True)

@@ -1,10 +1,10 @@
-"""The full form of a step, compiled by a process of its own from the program on.
+"""The full form of a step, compiled from the program on by a separate process.
 
-Passes, tracing and lowering hold the lock of the interpreter, which steps in NumPy need, too. XLA
-cannot stop a compilation, and aborts a process that leaves while it compiles. The child is given
-the program, and leaves on disk what any process with a full cache finds there. It has a group of
-its own, as a Ctrl-C is not for it, but stays in the session of its parent: Linux shares out its
-time by sessions first, and only within one by priority.
+Passes, tracing and lowering hold the GIL, which steps in NumPy need, too. XLA cannot stop a
+compilation, and aborts a process that exits while it compiles. The child gets the program, and
+leaves its results in the cache on disk, as any process does. It has a process group of its own, as
+a Ctrl-C is not meant for it, but stays in the session of its parent: Linux divides its time by
+sessions first, and only within a session by priority.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _is_other: list[bool] = []
 class Job(NamedTuple):
     """A program to compile for feeds of these types, `sizes` in words, and its key on disk.
 
-    `note` is that of its sizes there. `flags` are those that the parent has set. `jax_settings` are
-    what JAX's names of executables depend on; None where the parent has not imported it.
+    `note` is the note file of its sizes. `flags` are those that the parent has set. `jax_settings`
+    are JAX's settings that decide the names of executables; None where the parent has not imported
+    JAX.
     """
 
     compilation: Compilation
@@ -63,7 +64,7 @@ class Job(NamedTuple):
 
     @classmethod
     def of(cls, compiled: Compiled, fed: FedTypes, sizes: str, note: Path | None) -> Job | None:
-        """That of a program; None for one that has no key, and is not found by it."""
+        """Build the job of a program; None if it has no key by which to find it."""
         compilation = compilation_for(compiled, fed)
         key = key_on_disk(compilation)
         if key is None:
@@ -75,14 +76,16 @@ class Job(NamedTuple):
 
 
 def compilation_for(compiled: Compiled, fed: FedTypes) -> Compilation:
-    """The compilation of a program for feeds of these types, where passes choose by sizes."""
+    """Specialize a compilation to feeds of these types, where passes choose by sizes."""
     compilation = compiled.compilation
     return compilation.for_types(fed) or compilation if compiled.wants_sizes else compilation
 
 
 def has_children() -> bool:
-    """True where a process can compile for this one: on POSIX, where Python is no part of a program
-    that would start once more.
+    """Return whether a child process can compile for this one.
+
+    That requires POSIX, and a plain Python interpreter: an application that embeds Python would
+    start itself again.
     """
     name = Path(sys.executable or "").name
     is_python = name.startswith("python") and not hasattr(sys, "frozen")
@@ -90,10 +93,10 @@ def has_children() -> bool:
 
 
 def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
-    """Have a child compile, and wait for it; the times of what it did, none where it did nothing.
+    """Have a child compile, and wait; return the times of its parts, [] if it did nothing.
 
-    Its priority is so many steps of `nice` below that of this process. It cannot be raised later.
-    This process may end meanwhile, and the child goes on. RuntimeError when a signal ends the
+    Its priority is `nicer` steps of `nice` below this process's, and cannot be raised later. This
+    process may end meanwhile, and the child goes on. Raise RuntimeError when a signal ends the
     child, for XLA would end this process, too.
     """
     path = os.pathsep.join(filter(None, sys.path))
@@ -121,7 +124,7 @@ def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
 
 
 def main() -> None:
-    """Compile the job on standard input, unless another process has written its entry by then."""
+    """Compile the job on standard input, unless another process writes its entry first."""
     os.nice(int(sys.argv[1]))
     job: Job = pickle.load(sys.stdin.buffer)
     set_flags(dict(job.flags))
@@ -136,7 +139,7 @@ def main() -> None:
 
 
 def _compile(job: Job) -> list[CompilationPart]:
-    """Compile the full form, and keep it; the times of the parts."""
+    """Compile the full form and keep it; return the times of the parts."""
     from graphopt.runtime.steps.xla_forms import XlaForms
 
     compiled = compiled_or_known(job.compilation)
@@ -158,7 +161,7 @@ def _compile(job: Job) -> list[CompilationPart]:
 
 
 def types_of_plan(plan: Plan, replicated: Replicated, fed: FedTypes) -> Any:
-    """The types of the arguments of a step whose sizes are known, for feeds of these types."""
+    """Build the argument types of a step whose sizes are known, for feeds of these types."""
     import jax
 
     updated = tuple(map(replicated.type_of, plan.updated))
@@ -177,7 +180,7 @@ def _jax_settings() -> Any:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Alone among the processes that would write an entry."""
+    """Lock an entry against other processes that would write it."""
     assert fcntl is not None
     lock.parent.mkdir(0o700, exist_ok=True)
     with lock.open("ab") as held:

@@ -1,15 +1,15 @@
-"""Compiled programs that a runner keeps: bounded, and gone with the program.
+"""Compiled programs that a runner keeps: bounded, and dropped with the program.
 
 The key of an entry is (program, version, feeds, fetches). It does not keep its program alive; when
-the user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that
-was used least lately goes.
+the user drops the program, its entries go too. Beyond `MOST_COMPILED` entries the least recently
+used is evicted.
 
-A program whose fetches change from run to run is not compiled for each of them. An executable that
-has all of them serves, and so does one that lacks only state, which is read off the scope after the
-step. The first fetches are compiled with the measures that cost nothing beside them (`measures`),
-and a training loop keeps running them. For others, what was fetched so far is compiled together,
-and from the third time on some of the variables after these as well, twice as many each time: a
-user who fetches one variable after another compiles only a few times.
+A program whose fetches change from run to run is not compiled for each of them. An executable with
+all of these fetches serves, and so does one that lacks only state, which is read from the scope
+after the step. The first fetches are compiled with measures that cost nothing beside them
+(`measures`), and a training loop keeps running that executable. For other fetches, all fetches so
+far are compiled together, and from the third time on some of the variables after these as well,
+twice as many each time: a user who fetches one variable after another compiles only a few times.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ MOST_REPORTED = 16
 
 
 class OutputSubset:
-    """Some of the fetches of an executable that has more, and some of its state after the step.
+    """Some fetches of an executable that has more, and some of its state after the step.
 
-    `places` are those of fetches, and the names of variables of the state.
+    `places` holds the positions of fetches, and the names of state variables.
     """
 
     def __init__(self, executable: Executable, places: Sequence[int | str]) -> None:
@@ -61,18 +61,18 @@ class OutputSubset:
 
     @property
     def replicated(self) -> Replicated:
-        """That of the executable."""
+        """The executable's replicated module."""
         return self.executable.replicated
 
     @property
     def compiled(self) -> Compiled:
-        """That of the executable."""
+        """The executable's compiled program."""
         return self.executable.compiled
 
     def __call__(
         self, feeds: Feeds, scope: Scope, unpadded: Callable[[], Feeds] | None = None
     ) -> Arrays:
-        """As of the executable."""
+        """Run a step of the executable, and select its outputs."""
         if not self._reads:
             found = self.executable(feeds, scope, unpadded)
             return tuple([found[place] for place in self.places if isinstance(place, int)])
@@ -93,7 +93,7 @@ Ready: TypeAlias = "Callable[[], Runnable | None]"
 
 
 def ready_of(executable: Runnable) -> Ready:
-    """Gives what serves a step as long as its executable is kept."""
+    """Build a function that returns the step's executable as long as that is kept."""
     if not isinstance(executable, OutputSubset):
         return weakref.ref(executable)
     held, places = weakref.ref(executable.executable), executable.places
@@ -106,7 +106,7 @@ def ready_of(executable: Runnable) -> Ready:
 
 
 def subset_of(executable: Executable, compiled: Names, names: Names) -> Runnable:
-    """An executable of these fetches from one of others; what it does not have is state."""
+    """Select fetches from an executable with others; a missing fetch is read from the state."""
     if compiled == names:
         return executable
     at = {name: place for place, name in enumerate(compiled)}
@@ -114,10 +114,10 @@ def subset_of(executable: Executable, compiled: Names, names: Names) -> Runnable
 
 
 def state_of(compiled: Compiled) -> frozenset[str]:
-    """The variables that are in the scope after a step of it as the step leaves them.
+    """Collect the variables whose value in the scope after a step is the step's own.
 
-    None where replicas have values of their own, of several steps in one, and of steps that call
-    Python, which may wait for another thread that uses the scope.
+    Return an empty set where replicas have separate values, for several steps in one, and for steps
+    that call Python, which may wait for another thread that uses the scope.
     """
     plan = compiled.plan
     if compiled.compilation.data_parallel or plan.steps > 1 or compiled.calls_python:
@@ -143,11 +143,11 @@ class KeptPrograms:
         self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
     def all(self) -> list[Executables]:
-        """Everything that is kept."""
+        """List all kept executables."""
         return list(self._entries.values())
 
     def stats(self, compiled: Sequence[Executables]) -> dict[str, int]:
-        """The number of compilations by reason; `compiled` is all that is held now."""
+        """Count compilations by reason; `compiled` lists all that are kept now."""
         shapes = sum(max(each.shapes - 1, 0) for each in compiled)
         found = dict(self.reasons) | {FEED_SHAPE: shapes}
         return {reason: count for reason, count in found.items() if count}
@@ -163,11 +163,11 @@ class KeptPrograms:
         alone: bool = False,
         shipped: bool = False,
     ) -> tuple[Executables, Names]:
-        """The compiled program for these fetches, and its own fetches; `make` compiles a new one.
+        """Find the program compiled for these fetches, or `make` it; return its fetches, too.
 
-        Fetches that are not its own are state (`state_of`). `feeds` is whatever else what is
-        compiled depends on, and `rows` stands for open sizes. With `alone` no others are compiled
-        with these fetches; what was `shipped` has its own ones only.
+        Fetches that are not its own are state (`state_of`). `feeds` is all else on which a
+        compilation depends, and `rows` stands for open sizes. With `alone` no other fetches are
+        compiled with these; a `shipped` program has only its own.
         """
         group = program.serial, program.version, feeds
         requested, lock = self._requested.setdefault(group, ({}, threading.RLock()))
@@ -191,11 +191,11 @@ class KeptPrograms:
             return self._make(program, group, names, wanted, make)
 
     def _sets(self, group: Group) -> list[Names]:
-        """The sets of fetches of a program and its feeds that are kept."""
+        """List the kept sets of fetches of a program and its feeds."""
         return [names for one, names in list(self._entries) if one == group]
 
     def serving(self, group: Group, names: Names) -> Names | None:
-        """The smallest set of fetches that is kept and has these; None when there is none."""
+        """Find the smallest kept set of fetches that includes these; None without one."""
         if (group, names) in self._entries:
             return names
         fits = [each for each in self._sets(group) if set(names) <= set(each)]
@@ -204,7 +204,7 @@ class KeptPrograms:
     def _with_state(
         self, program: Program, group: Group, names: Names
     ) -> tuple[Executables, Names] | None:
-        """The compiled program that lacks nothing but state; None when there is none."""
+        """Find a compiled program that lacks only state among these fetches; None without one."""
         block = program.global_block()
         state = {n for n in names if block.has_var(n) and block.var(n).persistable}
         if not state:
@@ -243,14 +243,14 @@ class KeptPrograms:
         return found, wanted
 
     def _reason(self, group: Group) -> str:
-        """The reason for the first compilation of a group."""
+        """Name the reason for the first compilation of a group."""
         known = [each for each, _ in list(self._entries)]
         if any(each[:2] == group[:2] for each in known):
             return OTHER_FEEDS
         return CHANGED_PROGRAM if any(each[0] == group[0] for each in known) else NEW_PROGRAM
 
     def _watch(self, program: Program) -> None:
-        """Forget the entries of a program when the program is gone."""
+        """Forget the entries of a program when the program is garbage-collected."""
         if program.serial not in self._watched:
             mine: weakref.ref[KeptPrograms] = weakref.ref(self)
             self._watched[program.serial] = weakref.finalize(program, _forget, mine, program.serial)
@@ -266,7 +266,7 @@ class KeptPrograms:
 
 
 def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Names:
-    """The fetches to compile together with these; so many sets with others are `known`."""
+    """Choose the fetches to compile with these; `known` counts the sets compiled before."""
     found = dict.fromkeys(names + tuple(measures(program, names, rows, first=not known)))
     if known > 1:
         more = [name for name in fetchable(program, names, rows) if name not in found]
@@ -275,7 +275,7 @@ def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Na
 
 
 def _report_line(new: Sequence[str], wanted: Names) -> str:
-    """A compilation for other fetches, in words."""
+    """Describe a compilation for other fetches."""
     what = f"no step returned {', '.join(new)}" if new else "no step returned all of them"
     return f"{what}: compiled again, for {len(wanted)} in all"
 

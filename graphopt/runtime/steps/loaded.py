@@ -1,4 +1,4 @@
-"""Executables from a file: steps that XLA loads, and the compiled program that they stand for."""
+"""Executables from a file: steps that XLA loads, and the compiled program that they implement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHIPPED = "from a bundle"
 
 
 def loaded_step(executable: Any, device: Any) -> Step:
-    """A step that updates nothing, of XLA's executable of arrays in a row."""
+    """Wrap XLA's executable, which takes a flat list of arrays, as a step that updates nothing."""
 
     def step(updated: Arrays, read_only: Arrays, feeds: FedArrays, key: HostArray) -> Results:
         # state is on the device already
@@ -32,10 +32,10 @@ def loaded_step(executable: Any, device: Any) -> Step:
 
 
 class LoadedExecutables(Executables):
-    """Executables of one program: those of a file for its shapes, compiled ones for others.
+    """The executables of one program: loaded from a file for its shapes, compiled for others.
 
     `steps` load XLA's executable for each key of feed shapes (`arrays.shapes_of`), and return None
-    where XLA does not take it.
+    where XLA rejects it.
     """
 
     def __init__(

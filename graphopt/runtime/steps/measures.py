@@ -1,8 +1,8 @@
-"""Variables that are compiled as fetches in addition to those that were requested.
+"""Variables that are compiled as fetches in addition to the requested ones.
 
 A measure such as an accuracy costs next to nothing beside the step of a large model, and compiling
 that model once more costs seconds. So the measures of such a training program are fetches from its
-first compilation on, where no pass could have computed what they read in another way. Other
+first compilation on, unless a pass could rewrite the ops that compute their operands. Other
 variables follow when fetches change from run to run.
 """
 
@@ -52,11 +52,11 @@ _ENDS = (
 
 
 def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[str]:
-    """Numbers that training computes of its feeds, and that cost next to nothing beside `names`.
+    """Find scalars that training computes from its feeds at almost no cost beside `names`.
 
-    None stands or reads inside of what passes rewrite. Open sizes count as `rows`. Of a small
-    program, whose step they would prolong and which compiles quickly, there are none with its
-    `first` fetches.
+    None is, or reads, a value inside a pattern that passes rewrite. Open sizes count as `rows`. A
+    small program gets none with its `first` fetches: they would prolong its step, and it compiles
+    quickly.
     """
     block = program.global_block()
     if not any(map(_is_derivative, block.ops)):
@@ -87,7 +87,7 @@ def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[
 
 
 def _weights(block: Block) -> int:
-    """The number of weights that ops multiply with what they are given."""
+    """Count the weights that ops multiply with their inputs."""
     used = {
         name
         for op in block.ops
@@ -99,7 +99,7 @@ def _weights(block: Block) -> int:
 
 
 def _numbers_of_feeds(block: Block) -> list[str]:
-    """The single numbers with a point that depend on feeds, without gradients."""
+    """List the floating-point scalars that depend on feeds, without gradients."""
     of_feeds = {name for name, variable in block.vars.items() if variable.is_data}
     found: dict[str, None] = {}
     for op in block.ops:
@@ -116,7 +116,7 @@ def _numbers_of_feeds(block: Block) -> list[str]:
 
 
 def _needed_ops(block: Block, names: Names) -> set[int]:
-    """The positions of the ops that fetches or the state need."""
+    """Find the positions of the ops that fetches or the state need."""
     state = (
         name
         for op in block.ops
@@ -127,7 +127,7 @@ def _needed_ops(block: Block, names: Names) -> set[int]:
 
 
 def _ancestors(block: Block, names: Iterable[str]) -> set[int]:
-    """The positions of the ops that these variables need, where any op before a reader counts."""
+    """Find the positions of the ops that these variables depend on; any earlier writer counts."""
     wanted, found = set(names), set[int]()
     for at in range(len(block.ops) - 1, -1, -1):
         op = block.ops[at]
@@ -142,7 +142,7 @@ def _is_derivative(op: Operator) -> bool:
 
 
 def _is_inside(block: Block, needed: Collection[int], name: str) -> bool:
-    """True for a value between two of the ops that are `needed`, which a pass may join."""
+    """Return whether a value connects two `needed` ops that a pass may fuse."""
     ops = [block.ops[at] for at in sorted(needed)]
     made = next((op.type for op in ops if name in op.output_arg_names), "")
     if not made or made.startswith(_REDUCTIONS):
@@ -163,7 +163,7 @@ def _is_state(block: Block, name: str) -> bool:
 
 
 def _elements(block: Block, op: Operator, rows: int) -> int:
-    """The elements of the operands of an op."""
+    """Count the elements of an op's operands."""
     return sum(_size(block.vars[name].shape, rows) for name in op.input_arg_names)
 
 
@@ -172,9 +172,9 @@ def _size(shape: Sequence[int], rows: int) -> int:
 
 
 def fetchable(program: Program, names: Names, rows: int) -> Iterator[str]:
-    """Variables that operators of a program compute, first those after the last of some names.
+    """Yield variables that operators compute, first those after the last of `names`.
 
-    Open sizes count as `rows`. Gradients are among them when one of the names is a gradient.
+    Open sizes count as `rows`. Gradients are included when one of the names is a gradient.
     """
     block = program.global_block()
     gradients = any(GRAD_SUFFIX in name for name in names)
@@ -195,5 +195,5 @@ def fetchable(program: Program, names: Names, rows: int) -> Iterator[str]:
 
 
 def is_plain(variable: Variable) -> bool:
-    """True for a variable that is one array of numbers."""
+    """Return whether a variable is one array of floating-point numbers."""
     return variable.has_type and variable.dtype.is_floating and not variable.lod_level

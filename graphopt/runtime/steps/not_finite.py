@@ -1,4 +1,4 @@
-"""FLAGS_check_nan_inf: the first value of a step that is not finite, reported in Paddle's names."""
+"""FLAGS_check_nan_inf: the first value of a step that is not finite, reported by Paddle's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Made = tuple[str, str]
 
 
 def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: ModuleOp) -> None:
-    """NotFiniteError for the first of these values; at a higher level a warning for each.
+    """Raise NotFiniteError for the first of these values; at a higher level warn of each.
 
     Later ones are mostly consequences of the first.
     """
@@ -59,7 +59,7 @@ def _line(location: Any) -> str:
 
 
 def _find_makers(value: WatchedValue, program: Program, module: ModuleOp) -> list[Made]:
-    """The operators that may have written this value: several where names differ in a number only.
+    """Find the operators that may have written a value: several if only numbers differ.
 
     The IR does not keep the number at the end of a name. The operators of a line have the order of
     their ops, unless passes have removed some.

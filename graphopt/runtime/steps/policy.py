@@ -1,21 +1,21 @@
 """The choice of the form of a step that runs next: one function without threads, clocks or JAX.
 
-A form is a way to compute a step. All are made of one optimised program: the same passes, the same
-state, the same random numbers.
+A form is a way to compute a step. All are made from one optimized program: the same passes, the
+same state, the same random numbers.
 
 - `host`: NumPy computes one op after the other. Nothing is compiled. Programs have it whose ops
   NumPy computes and, in a training that is small enough, differentiates.
-- `fast`: XLA's own code generation at its lowest level, there in a fraction of the time.
-- `full`: what XLA compiles well. The first two take two to five times as long to run, and round
-  elsewhere.
-- `op by op`: XLA compiles each op by itself. It stands for both where sizes depend on data.
+- `fast`: XLA's own code generation at its lowest level, compiled in a fraction of the time.
+- `full`: XLA's optimized code. The first two take two to five times as long to run, and round
+  differently.
+- `op by op`: XLA compiles each op by itself. It replaces both where sizes depend on data.
 - `oneDNN`: the full form with kernels of oneDNN, where that was measured to be quicker.
 
 A step begins with one form. A thread compiles the next one, which takes over between two runs. A
-caller waits for a form only where no form that is ready serves its run. A size that never comes
-again costs no more than its first form. A training from a seed shall print the same numbers in each
-run of a script, so no time decides there: the full form takes over at a run that is counted, and a
-caller waits for it. docs/how-to/compile-once.md has the function as a table.
+caller waits for a form only where no form that is ready serves its run. A size that never recurs
+costs no more than its first form. A training from a seed must print the same numbers in each run of
+a script, so no time decides there: the full form takes over at a counted run, and a caller waits
+for it. docs/how-to/compile-once.md has the function as a table.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ NOT_YET = "oneDNN is tried later"
 
 @dataclass(frozen=True)
 class Facts:
-    """The properties of a step, and the settings that it began with."""
+    """The properties of a step, and the settings with which it began."""
 
     asked: str = AUTO
     only_full: str = ""
@@ -101,7 +101,7 @@ class Facts:
 
     @cached_property
     def first(self) -> tuple[str, str]:
-        """The form that a step begins with, and the reason."""
+        """The form with which a step begins, and the reason."""
         if self.only_full:
             return FULL, self.only_full
         if self.asked == HOST and not self.on_host:
@@ -120,7 +120,7 @@ class Facts:
     def quick_runs(self) -> int:
         """The runs of a seeded training before the full form; 0 for other steps.
 
-        Those in NumPy are of one size, and those in the quick form of all sizes together.
+        Runs in NumPy count for one size, and runs in the quick form for all sizes together.
         """
         first, _ = self.first
         if not (self.seeded and self.asked == AUTO and first != FULL):
@@ -140,16 +140,16 @@ class Facts:
 
     @property
     def nicer(self) -> int:
-        """The steps of priority that a process which compiles the full form is below this one.
+        """The steps of priority of a process that compiles the full form below this one.
 
-        A training from a seed waits for it at a counted run, which comes soon where that is in the
-        quick form. On a core that others want, too, a lower priority would make that wait longer.
+        A training from a seed waits for it at a counted run, which comes soon in the quick form. On
+        a busy core, a lower priority would prolong that wait.
         """
         return 0 if self.quick_runs else NICER
 
     @property
     def may_be_on_host(self) -> bool:
-        """True when it matters whether NumPy computes the step."""
+        """True unless a flag, the size or `only_full` rules out NumPy for the step."""
         if self.only_full:
             return False
         return self.asked == HOST or (
@@ -159,7 +159,7 @@ class Facts:
 
 @dataclass
 class Rival:
-    """The form with oneDNN beside the full one, from when that took over."""
+    """The form with oneDNN, measured against the full form since that took over."""
 
     known: float | None = None
     """Its time as a part of the full form's, as an earlier process measured it."""
@@ -178,7 +178,7 @@ class Rival:
 
     @property
     def ratio(self) -> float | None:
-        """Its time as a part of the full form's, once that is known."""
+        """Its time divided by the full form's, once that is known."""
         if self.known is None and len(self.other) > TURNS:
             pairs = zip(self.own[1:], self.other[1:], strict=False)
             return statistics.median(other / own for own, other in pairs)
@@ -189,7 +189,7 @@ class Rival:
 class History:
     """The runs of a step so far, and the forms that were made for it.
 
-    Those in `ready` can run. The thread makes the one named `thread`, or will.
+    The forms in `ready` can run. The thread makes, or will make, the form named `thread`.
     """
 
     ready: Container[str] = ()
@@ -224,10 +224,10 @@ class History:
 
 
 class Choice(NamedTuple):
-    """The form of the next run, what a thread makes meanwhile, and the line for reports.
+    """The form of the next run, the form that a thread makes, and the line for reports.
 
-    A form that is not there is loaded or made by the caller. The last form is never left, but for
-    a failure of NumPy.
+    If the form is not ready, the caller loads or makes it. The last form is never left, except
+    after a failure of NumPy.
     """
 
     form: str
@@ -239,7 +239,7 @@ class Choice(NamedTuple):
 
 
 def choose(facts: Facts, seen: History) -> Choice:
-    """The form of the next run."""
+    """Choose the form of the next run."""
     first, why = facts.first
     in_numpy = first == HOST and not seen.left
     is_quick = facts.quick_runs > 0 and not seen.shared
@@ -270,10 +270,10 @@ def choose(facts: Facts, seen: History) -> Choice:
 
 
 def _choose_seeded(facts: Facts, seen: History, *, is_quick: bool) -> Choice:
-    """The form of a training from a seed: the first one for as many runs in each run of a script.
+    """Choose the form of a seeded training: the first one for a fixed number of runs.
 
-    The forms round elsewhere, so no run is in the full form earlier because that is ready, nor in
-    the first one because it is not.
+    The number is the same in each run of a script. The forms round differently, so no run uses the
+    full form early because it is ready, nor the first one because the full form is not.
     """
     if not is_quick:
         return Choice(FULL, f"{FULL}: {_why_full(seen)}")
@@ -293,11 +293,11 @@ def _why_full(seen: History) -> str:
 
 
 def _op_by_op(facts: Facts, seen: History) -> Choice:
-    """The form of a step whose sizes depend on data.
+    """Choose the form of a step whose sizes depend on data.
 
-    Each op is a program of XLA, compiled again for each size that is new. NumPy compiles nothing,
-    so it goes on unless XLA's ops are quicker by more than new sizes are likely to cost. Where
-    sizes change in each step of a loop, as in a decoder, it always does.
+    Each op is an XLA program, compiled again for each new size. NumPy compiles nothing, so it goes
+    on unless XLA's ops are quicker by more than new sizes are likely to cost. Where sizes change in
+    each step of a loop, as in a decoder, it always goes on.
     """
     first, why = facts.first
     if first != HOST or facts.quick_runs:
@@ -323,10 +323,10 @@ def _op_by_op(facts: Facts, seen: History) -> Choice:
 
 
 def _full(facts: Facts, seen: History) -> Choice:
-    """The full form, or the one with oneDNN.
+    """Choose between the full form and the one with oneDNN.
 
-    Where oneDNN is quicker than XLA depends on the machine and on what surrounds an op, so it is
-    measured where it runs: a step that has run for a while is compiled again with the kernels that
+    Whether oneDNN is quicker than XLA depends on the machine and on the ops around a kernel, so it
+    is measured in place: a step that has run for a while is compiled again with the kernels that
     `choose-kernel` chooses, and the two forms alternate.
     """
     why = _why_full(seen) if facts.quick_runs else seen.came or facts.first[1]

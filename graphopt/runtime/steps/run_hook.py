@@ -1,4 +1,4 @@
-"""Hook called with each executed program and its inputs (used by `graphopt bisect`)."""
+"""A hook called with each executed program and its inputs (used by `graphopt bisect`)."""
 
 from __future__ import annotations
 

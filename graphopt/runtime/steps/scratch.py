@@ -1,12 +1,12 @@
 """The memory of a step's intermediate values, which stays with the process from step to step.
 
-XLA takes one block for all of them from the C library in each run, which maps one of more than
-32 MB from the system (`devices/heap.py`). For the time of a run such a block is taken from the heap
-here, which keeps it. glibc has that heap for the main thread alone; elsewhere blocks are mapped as
-before. Smaller blocks are always from a heap, which is only kept from shrinking.
+In each run, XLA allocates one block for all of them from the C library, which maps a block of more
+than 32 MB from the system (`devices/heap.py`). During a run, such a block is allocated from the
+heap here, which keeps it. glibc has that heap for the main thread alone; elsewhere blocks are
+mapped as before. Smaller blocks always come from a heap, which is only kept from shrinking.
 
-The block of a step is given back when another step begins, and with the step itself. Steps that
-alternate for long, as those of two networks that train each other, keep one each.
+The block of a step is released when another step begins, and with the step itself. Steps that
+alternate for long, such as those of two networks that train each other, keep one each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_MAPPED = 65536
 
 @dataclass
 class _Ran:
-    """The step with a large block that ran last, and the changes so far."""
+    """The last step that ran with a large block, and the number of changes so far."""
 
     last: weakref.ref[Scratch] | None = None
     changes: int = 0
@@ -49,7 +49,7 @@ _ran = _Ran()
 
 
 class Scratch:
-    """The block of one compiled step, from the heap; a context manager for its runs."""
+    """The block of one compiled step on the heap; a context manager for its runs."""
 
     def __init__(self, heap: ctypes.CDLL) -> None:
         self._heap = heap
@@ -57,7 +57,7 @@ class Scratch:
         weakref.finalize(self, heap.malloc_trim, 0).atexit = False
 
     def place_feeds(self, arrays: FedArrays) -> FedArrays:
-        """Feeds for which JAX runs the step in the thread that calls it."""
+        """Align feeds so that JAX runs the step in the calling thread."""
         return tuple([_align_array(a) if isinstance(a, np.ndarray) else a for a in arrays])
 
     def __enter__(self) -> None:
@@ -76,7 +76,7 @@ class Scratch:
 
 
 def scratch_of(function: Step) -> Scratch | None:
-    """The block of a step, which its runs keep; None for a step whose runs are left alone."""
+    """Build the scratch block of a step; None if its memory is small or not managed."""
     size = temporary_bytes(function)
     if size < HELD:
         return None
@@ -85,7 +85,7 @@ def scratch_of(function: Step) -> Scratch | None:
 
 
 def temporary_bytes(function: Step) -> int:
-    """The size of the block of an executable; 0 for what XLA has not compiled for one CPU."""
+    """Read the size of an executable's block; 0 unless XLA compiled it for one CPU."""
     if not isinstance(function, jax.stages.Compiled):
         return 0
     executable, found = function.runtime_executable(), function.memory_analysis()
@@ -97,7 +97,7 @@ def temporary_bytes(function: Step) -> int:
 
 
 def _align_array(array: np.ndarray) -> np.ndarray:
-    """The same numbers in an array that JAX need not copy."""
+    """Copy an array to aligned memory, so that JAX need not copy it."""
     if array.nbytes < COPIED_LATER:
         return array
     address = array.__array_interface__["data"][0]

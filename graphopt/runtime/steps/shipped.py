@@ -1,7 +1,7 @@
-"""Compiled programs that came in a file: runners take them in place of a compilation.
+"""Compiled programs that came in a file: runners use them in place of a compilation.
 
-Whoever reads such a file notes beside the program what came with it. JAX is imported for that when
-the program first runs.
+The reader of such a file registers them with the program. JAX is imported for them when the program
+first runs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _shipped: WeakKeyDictionary[Program, Find] = WeakKeyDictionary()
 
 
 def ship(program: Program, find: Find) -> None:
-    """Note what came with a program. It is forgotten with the program."""
+    """Register the executables that came with a program, until the program is dropped."""
     _shipped[program] = find
 
 
 def came_with(program: Program) -> bool:
-    """True for a program that executables came with."""
+    """Return whether executables came with a program."""
     return program in _shipped
 
 
 def executables_of(program: Program, compilation: Compilation, reason: str) -> Executables:
-    """The executables that came with a program for this compilation, else new ones.
+    """Find the executables that came with a program for this compilation, else make new ones.
 
-    Raises as `compile_program`.
+    Raise the errors of `compile_program`.
     """
     with paused_collector():  # modules that are imported are no garbage either
         from graphopt.runtime.steps.executable import Executables

@@ -1,8 +1,8 @@
-"""Calls of steps whose results are noted, whatever interrupts them.
+"""Calls of steps whose results are recorded, whatever interrupts them.
 
-A step takes the buffers of the old state, so its results are the only state there is. Python
-raises what handlers of signals raise, and what `PyThreadState_SetAsyncExc` sets, between two
-instructions. So between the step and the note of its results there may be none.
+A step takes the buffers of the old state, so its results are the only state. Python raises
+exceptions of signal handlers, and those set by `PyThreadState_SetAsyncExc`, between two
+instructions. So there must be no instruction between the step and the record of its results.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _JITTED = type(jax.jit(lambda: None))
 
 
 def noted_call(function: Step) -> NotedCall:
-    """A call of a step that appends its results to a list; raises what the step raises.
+    """Build a call of a step that appends its results to a list; it raises the step's errors.
 
-    After an interrupt the list has the results of a step that has run. The first call of a compiled
-    function goes through Python code of JAX, and so does the first one with feeds of another kind.
-    If it takes buffers, it is made on a thread of its own. Each later one is a call of C. Those of
-    a function that `is_wide` are made in `jax.enable_x64(True)`.
+    After an interrupt the list has the results if the step has run. The first call of a compiled
+    function, and the first with feeds of another kind, runs Python code of JAX. If it takes
+    buffers, it is made on a separate thread. Each later one is a single call of C. A function that
+    `is_wide` is called in `jax.enable_x64(True)`.
     """
     # the same as a function of C, by the kinds of feeds with which it has been called
     direct: dict[Hashable, Step] = {}
@@ -68,7 +68,7 @@ def noted_call(function: Step) -> NotedCall:
 
 
 def is_wide(function: Step) -> bool:
-    """False for a compiled function without arguments and results of 64-bit numbers."""
+    """Return False for a compiled function without 64-bit arguments and results."""
     if not isinstance(function, jax.stages.Compiled):
         return True
     types = jax.tree.leaves((function.in_avals, function.out_info))
@@ -76,16 +76,16 @@ def is_wide(function: Step) -> bool:
 
 
 def _direct(function: Step) -> Step | None:
-    """The function of C that a compiled function of JAX is after its first call, None without one.
+    """Return the C function of a compiled JAX function after its first call, None without one.
 
-    JAX has no public name for it. Without it each call is made on a thread of its own.
+    JAX has no public name for it. Without it, each call is made on a separate thread.
     """
     inner = getattr(function, "_call", None)
     return inner if type(inner) is _JITTED else None
 
 
 def _kinds(fed: FedArrays) -> Hashable:
-    """All by which JAX distinguishes feeds, but for shapes and dtypes, which a step fixes."""
+    """List all by which JAX distinguishes feeds, except shapes and dtypes, which a step fixes."""
     return tuple(map(_kind, fed))
 
 

@@ -1,4 +1,4 @@
-"""The state that the steps of one executable take from a scope and store there; random keys."""
+"""The state that an executable's steps read from and write to a scope, and their random keys."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _serial = itertools.count()
 class StepState:
     """The state that the steps of a program read and write, on the devices of `replicated`.
 
-    `draw_key` gives the random key of so many steps in one call in place of the global generator,
-    if it is set. `confirm` is called with how a step that calls Python ended.
+    If set, `draw_key` draws the random key of so many steps in place of the global generator.
+    `confirm` is called with the outcome of a step that calls Python.
     """
 
     def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
@@ -50,7 +50,7 @@ class StepState:
         self._serial = next(_serial)
 
     def slots(self, scope: Scope) -> BoundState:
-        """The slots of the state, which are looked up by name when there are new variables."""
+        """Find the slots of the state; look them up by name again when variables were added."""
         changes, found = scope.bound.get(self._serial, (-1, None))
         if found is None or changes != Scope.changes:
             plan = self._plan
@@ -63,7 +63,7 @@ class StepState:
         return found
 
     def is_shared(self, scope: Scope) -> bool:
-        """True when a script has read or written what a step updates."""
+        """Return whether a script has read or written state that a step updates."""
         with scope.lock:
             bound = self.slots(scope).updated
             return any(each.slot is not None and each.slot.is_shared for each in bound)
@@ -71,7 +71,7 @@ class StepState:
     def arguments(
         self, fed: FedArrays, scope: Scope, prepare: Prepare | None
     ) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
-        """The arguments of a step with these feeds, without a random key."""
+        """Collect the arguments of a step with these feeds, without a random key."""
         with scope.lock:
             updated, read_only = self.take(self.slots(scope), scope, prepare)
         return updated, read_only, fed, NO_KEY
@@ -79,7 +79,7 @@ class StepState:
     def take(
         self, slots: BoundState, scope: Scope, prepare: Prepare | None
     ) -> tuple[Arrays, Arrays]:
-        """The state that is updated, and what is only read, on the devices."""
+        """Take the updated and the read-only state, as arrays on the devices."""
         replicated = self.replicated
         if latest.mark is slots.as_left:
             updated = tuple(map(_value, slots.updated_slots))
@@ -92,7 +92,7 @@ class StepState:
         return updated, read_only
 
     def in_numpy(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
-        """The state that is updated, and what is only read, as NumPy sees it."""
+        """Take the updated and the read-only state, as NumPy arrays if they are on no device."""
         updated = tuple(take_in_numpy(self.replicated, slots.updated))
         read_only = tuple(take_in_numpy(self.replicated, slots.read_only))
         if self.prepare is not None:
@@ -103,7 +103,7 @@ class StepState:
     def store(
         self, slots: BoundState, written: Arrays, scope: Scope, *, on_host: bool = False
     ) -> None:
-        """The state after a step, into the scope; arrays of NumPy are on no device yet."""
+        """Store the state after a step in the scope; NumPy arrays are on no device yet."""
         if latest.mark is slots.as_left:
             for slot, array in zip(slots.written_slots, written, strict=True):
                 slot.value = array
@@ -115,12 +115,12 @@ class StepState:
             latest.mark = slots.as_left
 
     def next_key(self) -> HostArray:
-        """The random key of the next step of a program that draws; others have NO_KEY."""
+        """Draw the random key of the next step; a program without draws uses NO_KEY."""
         draw_key = self.draw_key or default_generator().next_key
         return draw_key(self._plan.steps)
 
     def tell(self, slots: BoundState, fed: FedArrays, key: HostArray, scope: Scope) -> None:
-        """Report what a step takes to the run hook."""
+        """Pass the state, feeds and key of a step to the run hook."""
         if (hook := watcher()) is not None:
             read = (*slots.updated, *slots.read_only, *slots.prepare)
             variables = [name for port, *_ in read for name in port.variables]
@@ -130,7 +130,7 @@ class StepState:
 
 
 def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
-    """Let a scope forget the slots of an executable that is gone."""
+    """Remove the slots of a dropped executable from a scope."""
     there = scope()
     if there is not None:
         there.bound.pop(serial, None)

@@ -1,4 +1,4 @@
-"""A step compiled with kernels of oneDNN, which passes choose for the fed sizes."""
+"""A step compiled with kernels of oneDNN, which passes choose by the sizes of feeds."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from graphopt.runtime.steps.xla_forms import XlaForms
 def with_kernels(
     compiled: Compiled, arguments: Arguments, sizes: str
 ) -> tuple[Step, Prepare | None, int] | None:
-    """The step for arguments of these types, compiled here, its `@prepare`, and its kernels.
+    """Compile a step with kernels; return it, its `@prepare` and the number of kernels.
 
-    None where no op has a kernel. `sizes` are those of the feeds, in words.
+    Return None where no op has a kernel. `sizes` describes the sizes of the feeds.
     """
     found = kernels(now=True)
     # a summary has no module
@@ -64,7 +64,7 @@ def with_kernels(
 
 
 def _rows(plan: Plan, feeds: FedArrays) -> int:
-    """The largest size of these feeds that the program leaves open."""
+    """Find the largest size of these feeds that the program leaves open."""
     found = [BATCH]
     for port, fed in zip(plan.feeds, feeds, strict=True):
         array: Array = fed[0] if isinstance(fed, list) else fed
@@ -74,9 +74,9 @@ def _rows(plan: Plan, feeds: FedArrays) -> int:
 
 
 def _pack_filters_for(module: ModuleOp, plan: Plan, feeds: FedArrays) -> ModuleOp | None:
-    """The module with filters laid out for kernels, for feeds of these sizes.
+    """Pack the filters of a module for kernels, for feeds of these sizes.
 
-    None where none are, or where an op does not take the sizes.
+    Return None where no filter is packed, or where an op rejects the sizes.
     """
     if not packable(module):
         return None
@@ -98,7 +98,7 @@ def _pack_filters_for(module: ModuleOp, plan: Plan, feeds: FedArrays) -> ModuleO
 
 
 def _block(op: FusedConv2dAddAct) -> int:
-    """The block in which oneDNN reads the filter of an op; 0 where sizes are not known."""
+    """Return the block size in which oneDNN reads an op's filter; 0 if sizes are unknown."""
     images, filter = shape_of(op.operands[0].type), shape_of(op.operands[1].type)
     if UNKNOWN in images or UNKNOWN in filter:
         return 0

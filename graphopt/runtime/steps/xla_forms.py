@@ -1,8 +1,8 @@
 """The forms of a step that XLA compiles: one lowered program, with options for each form.
 
-Passes for a platform choose by sizes: how a convolution is computed, in which order matrices are
-multiplied. What NumPy computes needs none of that, so a program is compiled with its open sizes
-first, and once more for each set of sizes that XLA compiles a form for.
+Passes for a platform choose by sizes, such as the algorithm of a convolution or the order of matrix
+products. NumPy needs none of that, so a program is compiled with its open sizes first, and once
+more for each set of sizes for which XLA compiles a form.
 
 The times of tracing, lowering, compiling and loading are noted here, in the report of the passes.
 """
@@ -46,16 +46,16 @@ _IN_REPORTS = {FAST: "quick form", FULL: "", KERNELS: "with kernels"}
 
 
 def quickly(options: Options | None) -> dict[str, Any]:
-    """Options of XLA for the quick form of what else is compiled with `options`."""
+    """Extend XLA's `options` for the quick form."""
     return {**(options or {}), **_LOW_EFFORT}
 
 
 class XlaForms:
     """A program for certain arguments, traced and lowered when a form first needs it.
 
-    `sizes` are those of the feeds, in words. Where it was compiled for these sizes it has a `state`
-    of its own, which may be laid out in another way than that of the program with open sizes.
-    What is not to be `kept` is not written by JAX either. `known` is where its forms are on disk.
+    `sizes` describes the sizes of the feeds. If it was compiled for these sizes it has a `state` of
+    its own, whose layouts may differ from those of the program with open sizes. Unless it is
+    `kept`, JAX's cache does not write it either. `known` finds its forms on disk.
     """
 
     def __init__(
@@ -96,10 +96,9 @@ class XlaForms:
         sizes: str,
         shared: WeakSet[Prepare],
     ) -> XlaForms:
-        """Those of a program for the sizes of these arguments, where it leaves them open.
+        """Compile a program for the sizes of these arguments, where it leaves them open.
 
-        Programs for several sizes have the same prepared values, where these are alike: those in
-        `shared`.
+        Programs for several sizes share prepared values that are alike, through `shared`.
         """
         made = _compile_for_sizes(compiled, replicated, arguments)
         if made is None:
@@ -117,7 +116,7 @@ class XlaForms:
         return cls(made, found, types, sizes, state=StepState(made, found))
 
     def load(self, name: str) -> Step | None:
-        """The form on disk, or None."""
+        """Load a form from disk, or return None."""
         start = time.perf_counter()
         found = None if self.known is None else self.known.load(self._options_of(name))
         if found is not None:
@@ -125,9 +124,7 @@ class XlaForms:
         return found
 
     def make(self, name: str, *, keeps: bool = False) -> Step:
-        """The form, compiled now. It is kept where that takes long, with tracing, or if it `keeps`
-        any.
-        """
+        """Compile a form; keep it on disk if that took long, including tracing, or if `keeps`."""
         lowered, start, found = self._lower(), time.perf_counter(), times_found()
         self.now = f"{XLA}, "
         options = self._options_of(name)
@@ -145,14 +142,14 @@ class XlaForms:
         return made
 
     def forget_lowered(self) -> None:
-        """Give back what is lowered; a form that is made later has it lowered again."""
+        """Release the lowered program; a form that is made later lowers it again."""
         self._lowered = None
 
     def _options_of(self, name: str) -> Options:
         return quickly(self._options) if name == FAST else self._options
 
     def _lower(self) -> Any:
-        """The lowered program."""
+        """Trace and lower the program, once."""
         with self._lock:  # a thread may compile one form while a caller compiles another one
             if self._lowered is None:
                 with jax.enable_x64(True), paused_collector():
@@ -166,7 +163,7 @@ class XlaForms:
             return self._lowered
 
     def _note(self, name: str, seconds: float, form: str = "") -> None:
-        """Keep the time of a part."""
+        """Record the time of a part."""
         self.compiled.parts.append(
             CompilationPart(name, seconds, ", ".join(filter(None, [self._sizes, form])))
         )
@@ -175,7 +172,7 @@ class XlaForms:
 def _compile_for_sizes(
     compiled: Compiled, replicated: Replicated, arguments: Arguments
 ) -> Compiled | None:
-    """The program for arguments of these types; None where it would be the same."""
+    """Compile the program for arguments of these types; None where it would be the same."""
     if not compiled.wants_sizes or replicated.name != "alone" or compiled.calls_python:
         return None
     fed = dict(zip([port.name for port in compiled.plan.feeds], arguments[2], strict=True))
@@ -197,9 +194,9 @@ def _compile_for_sizes(
 
 
 def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -> float:
-    """The time of XLA op by op as a part of NumPy's, for these arguments.
+    """Measure the time of XLA op by op divided by NumPy's, for these arguments.
 
-    XLA's ops run twice, and are compiled in the first run. Raises what they raise.
+    XLA's ops run twice, and are compiled in the first run. Raise the errors of either step.
     """
 
     def seconds(step: Callable[..., Any]) -> float:
@@ -214,7 +211,7 @@ def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -
 
 @contextmanager
 def nothing_kept() -> Generator[None]:
-    """JAX writes no executable that this thread compiles here."""
+    """Keep JAX from writing executables that this thread compiles in the block."""
     # JAX has no public name for a setting of one thread
     from jax._src import config
 

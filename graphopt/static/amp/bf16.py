@@ -39,7 +39,7 @@ def rewrite_program_bf16(
 ) -> None:
     """Let the white operators of a program, and gray ones after them, compute in bfloat16.
 
-    Raises ProgramError where an operator does not take it: its type belongs to
+    Raises ProgramError for an operator that does not support it: its type belongs to
     `custom_fp32_list`. Paddle page: paddle.static.amp.bf16.rewrite_program_bf16.
     """
     ByNeighbours(main_prog, amp_lists or AutoMixedPrecisionListsBF16(), bfloat16).run()
@@ -51,12 +51,12 @@ def cast_model_to_bf16(
     amp_lists: AutoMixedPrecisionListsBF16 | None = None,
     use_bf16_guard: bool = True,
 ) -> set[str]:
-    """Let all operators but a few compute in bfloat16; the names of the variables to cast.
+    """Let all operators but a few compute in bfloat16; return the variables to cast.
 
     This is level O2 of `static.amp`: parameters are declared as bfloat16 and fed data keep their
     dtype. With `use_bf16_guard` only the operators made in `bf16_guard` take part. `startup_prog`
-    is not changed: `amp_init` casts the values. Raises ProgramError where an operator does not
-    take bfloat16.
+    is not changed: `amp_init` casts the values. Raises ProgramError for an operator that does not
+    support bfloat16.
     """
     own = amp_lists or AutoMixedPrecisionListsBF16()
     lists = AutoMixedPrecisionLists(
@@ -82,7 +82,7 @@ def cast_parameters_to_bf16(
 
 
 def convert_float_to_uint16(in_list: Any) -> np.ndarray[Any, np.dtype[np.uint16]]:
-    """The upper 16 bits of float32 numbers: bfloat16, not rounded."""
+    """Truncate float32 numbers to their upper 16 bits: bfloat16, not rounded."""
     bits = np.asarray(in_list, np.float32).view(np.uint32) >> 16
     return bits.astype(np.uint16)
 
@@ -113,7 +113,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Rewrite the program and append the gradients of the loss; the pairs of them."""
+        """Rewrite the program, append the gradients of the loss, and return the pairs."""
         self._train_program = program = loss.block.program
         with program_guard(program, startup_program):
             self._half_names = self._cast(program)
@@ -152,11 +152,11 @@ def decorate_bf16(
     use_pure_bf16: bool = False,
     use_bf16_guard: bool | None = None,
 ) -> OptimizerWithMixedPrecision:
-    """An optimizer that trains in bfloat16 (paddle.static.amp.bf16.decorate_bf16).
+    """Wrap an optimizer to train in bfloat16 (paddle.static.amp.bf16.decorate_bf16).
 
     By default the white operators of the lists, and gray ones after them, compute in bfloat16, with
     float32 parameters. With `use_pure_bf16` all operators but a few do, with bfloat16 parameters,
-    whose values `amp_init` casts; `use_bf16_guard` (by default `use_pure_bf16`) then takes only
+    whose values `amp_init` casts; `use_bf16_guard` (by default `use_pure_bf16`) then selects only
     the operators that are made in `bf16_guard`.
     """
     guarded = use_pure_bf16 if use_bf16_guard is None else use_bf16_guard

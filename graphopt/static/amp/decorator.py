@@ -36,7 +36,7 @@ from graphopt.tensor.scaled import cast_to
 def check_finite_and_unscale(
     x: Sequence[Variable], scale: Variable, name: str | None = None
 ) -> tuple[Sequence[Variable], Variable]:
-    """Divide gradients by `scale`, in place; they, and a bool [1]: True unless all are finite."""
+    """Divide gradients by `scale` in place; return them and a bool [1]: one is not finite."""
     helper = LayerHelper("check_finite_and_unscale", name)
     found = helper.temporary(stop_gradient=True)
     outputs = {"Out": list(x), "FoundInfinite": found}
@@ -46,7 +46,7 @@ def check_finite_and_unscale(
 
 @dataclass
 class DynamicScale:
-    """The rule of the factor: it grows after finite steps in a row, and shrinks after others."""
+    """The update rule of the loss scale: it grows after finite steps in a row, else shrinks."""
 
     incr_every_n_steps: int
     decr_every_n_nan_or_inf: int
@@ -54,7 +54,7 @@ class DynamicScale:
     decr_ratio: float
 
     def start(self) -> None:
-        """Make the counters of steps, which the startup program sets to 0."""
+        """Create the counters of steps, which the startup program sets to 0."""
         self.good, self.bad = (
             create_global_var(
                 [1], 0, "int32", persistable=True, name=unique_name.generate(f"num_{kind}_steps")
@@ -65,7 +65,7 @@ class DynamicScale:
     def update(
         self, x: Sequence[Variable], found: Variable, scale: Variable, *, stop: bool = False
     ) -> None:
-        """Make gradients zeros where one was not finite, and then the factor smaller or larger.
+        """Zero the gradients if one was not finite, then shrink or grow the factor.
 
         With `stop` only the gradients change.
         """
@@ -96,9 +96,9 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     """An optimizer whose `minimize` rewrites the program for half precision.
 
     The loss is multiplied by a factor before it is differentiated, so that small gradients are not
-    lost, and gradients are divided by it after. The factor of dynamic loss scaling is state of the
-    program, `loss_scaling_0`. A step with a gradient that is not finite has zeros for gradients,
-    and Adam, AdamW and Lamb skip it. `decorate` makes it.
+    lost, and the gradients are divided by it. With dynamic loss scaling the factor is state of the
+    program, `loss_scaling_0`. In a step with a gradient that is not finite all gradients are zeros,
+    and Adam, AdamW and Lamb skip it. `decorate` creates it.
     """
 
     kind = "mixed precision"
@@ -144,14 +144,14 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         self._half_names: set[str] = set()
 
     def get_loss_scaling(self) -> Variable:
-        """The factor of the loss, float32 [1]; AssertionError before `minimize`."""
+        """Return the factor of the loss, float32 [1]; AssertionError before `minimize`."""
         assert self._loss_scaling is not None, (
             "Please call minimize() before calling get_loss_scaling()."
         )
         return self._loss_scaling
 
     def get_scaled_loss(self) -> Variable | None:
-        """The loss times the factor, which is differentiated; None before `minimize`."""
+        """Return the scaled loss, which is differentiated; None before `minimize`."""
         return self._scaled_loss
 
     def backward(
@@ -162,7 +162,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Rewrite the program, scale the loss and append its gradients; the pairs of them."""
+        """Rewrite the program, scale the loss, append its gradients; return the pairs."""
         program = loss.block.program
         self._train_program = program
         with program_guard(program, startup_program):
@@ -189,7 +189,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the operators that unscale gradients, and update with them.
 
-        Returns the operators that update. Raises AssertionError before `backward`.
+        Returns the update operators. Raises AssertionError before `backward`.
         """
         program, scaling = self._train_program, self._loss_scaling
         inner = innermost(self.inner_opt)
@@ -254,13 +254,13 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         )
 
     def _with_master_gradients(self, pairs: Pairs) -> Pairs:
-        """The pairs with float32 casts of half gradients, where these were requested."""
+        """Cast half gradients to float32 if `master_grad` is set."""
         if not self._master_grad:
             return pairs
         return [(p, _wide(g) if is_half(g.dtype) else g) for p, g in pairs]
 
     def _unscale(self, pairs: Pairs, scaling: Variable) -> Variable:
-        """Append the operators that divide gradients by the factor; a bool: one is not finite."""
+        """Append operators that unscale gradients; return a bool, True if one is not finite."""
         gradients = [gradient for _, gradient in pairs]
         full = [g for g in gradients if g.dtype == "float32"]
         half = [g for g in gradients if g.dtype != "float32"]
@@ -278,23 +278,23 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
 
 
 def _wide(gradient: Variable) -> Variable:
-    """A gradient as float32."""
+    """Cast a gradient to float32."""
     name = unique_name.generate(f"{gradient.name}_fp32_master")
     attrs = {"in_dtype": gradient.dtype.code, "out_dtype": float32.code}
     return emit_as(name, "cast", {"X": gradient}, attrs)
 
 
 def decorate(*args: Any, **kwargs: Any) -> OptimizerWithMixedPrecision:
-    """An optimizer that trains in half precision (paddle.static.amp.decorate).
+    """Wrap an optimizer to train in half precision (paddle.static.amp.decorate).
 
     Today's arguments: `optimizer, amp_lists=None, level='O1', dtype='float16', master_weight=None,
     master_grad=False, init_loss_scaling=65536, incr_every_n_steps=2000, decr_every_n_nan_or_inf=1,
     incr_ratio=2.0, decr_ratio=0.5, use_dynamic_loss_scaling=None, use_amp_guard=False,
-    use_promote=False`. Those of Paddle 2.0 to 2.4: `optimizer, amp_lists=None,
+    use_promote=False`. The arguments of Paddle 2.0 to 2.4: `optimizer, amp_lists=None,
     init_loss_scaling=32768, incr_every_n_steps=1000, decr_every_n_nan_or_inf=2, incr_ratio=2.0,
     decr_ratio=0.8, use_dynamic_loss_scaling=True, use_pure_fp16=False, use_fp16_guard=None,
-    use_bf16=False, use_promote=False`; a call has them if it names one of the last three, or if its
-    third argument is a float.
+    use_bf16=False, use_promote=False`; a call has these if it names `use_pure_fp16`,
+    `use_fp16_guard` or `use_bf16`, or if its third argument is a float.
 
     At O1 the white operators of the lists compute in half precision, at O2 all but a few, with half
     parameters (`amp_init` casts their values) and float32 master weights unless `master_weight` is

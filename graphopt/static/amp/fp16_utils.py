@@ -30,12 +30,12 @@ def cast_model_to_fp16(
     level: str = "O2",
     use_promote: bool = False,
 ) -> set[str]:
-    """Rewrite a program for half precision; the names of the variables to cast in the scope.
+    """Rewrite a program for half precision; return the variables to cast in the scope.
 
     With `use_fp16_guard` only the operators made in `fp16_guard` compute in half precision.
     `dest_type` is float16 or bfloat16. The operators of branches and loops compute in float32.
-    Raises ProgramError where an operator does not take half precision.
-    Paddle page: paddle.static.amp.cast_model_to_fp16.
+    Raises ProgramError for an operator that does not support half precision. Paddle page:
+    paddle.static.amp.cast_model_to_fp16.
     """
     dtype = as_dtype(half_dtype(as_dtype(dest_type)))
     if amp_lists is None or level == "OD":

@@ -1,4 +1,4 @@
-"""Layers as functions that make their own parameters (paddle.static.nn)."""
+"""Layers as functions that create their own parameters (paddle.static.nn)."""
 
 from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish

@@ -18,19 +18,19 @@ def py_func(
     backward_func: Callable[..., Any] | None = None,
     skip_vars_in_backward_input: Any = None,
 ) -> Any:
-    """Let a Python function compute `out` from the values of `x` (paddle.static.py_func).
+    """Compute `out` from the values of `x` by a Python function (paddle.static.py_func).
 
-    `x` and `out` are a Variable, a list of them or None; `out` must have been made with a shape
+    `x` and `out` are a Variable, a list of them or None; `out` must have been created with a shape
     and a dtype, where -1 is the size of the first of `x` that has the axis. `func` gets NumPy
-    arrays and returns as many. `backward_func` gets x, out and the gradients of out (those of
-    `skip_vars_in_backward_input` left out) and returns the gradients of x, None for zeros;
-    without it no gradient flows. A function whose results nothing uses is called only if it has
-    none: XLA leaves it out. Returns `out`.
+    arrays and returns as many as `out` has. `backward_func` gets x, out and the gradients of out,
+    without `skip_vars_in_backward_input`, and returns the gradients of x, None for zeros; without
+    it no gradient flows. A function whose results nothing uses is called only if it has no results:
+    XLA removes it.
 
-    A run in which a function raises raises CallbackError (RuntimeError), which names the operator,
-    its variables and the line that made it; the exception is its cause. Such a run stores nothing:
-    that is why a program with functions keeps the parameters of the step before until a step has
-    ended, and takes memory for both.
+    If a function raises, the run raises CallbackError (RuntimeError), which names the operator, its
+    variables and the line that created it; the exception is its cause. Such a run stores nothing: a
+    program with functions keeps the parameters of the previous step until a step has ended, and
+    takes memory for both. Returns `out`.
 
     Raises TypeError for arguments of the wrong kind, ValueError for a variable to skip that is
     neither in x nor in out.

@@ -1,4 +1,4 @@
-"""Layers as functions that make their own parameters (paddle.static.nn)."""
+"""Layers as functions that create their own parameters (paddle.static.nn)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fc(
     activation: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A fully connected layer (paddle.static.nn.fc).
+    """Apply a fully connected layer (paddle.static.nn.fc).
 
     Each input is flattened to a matrix after `num_flatten_dims` axes (-1: all but the last) and
     multiplied by a weight of its own; the sum, a bias [size] and the activation follow. Raises
@@ -59,7 +59,7 @@ def fc(
 def statistics(
     helper: LayerHelper, size: int, dtype: Any, mean_name: str | None, variance_name: str | None
 ) -> tuple[Parameter, Parameter]:
-    """The running mean (0) and variance (1) of a batch normalisation."""
+    """Create the running mean (0) and variance (1) of a batch normalization."""
     made: list[Parameter] = []
     for name, value in ((mean_name, 0.0), (variance_name, 1.0)):
         attr = ParamAttr(name=name, initializer=Constant(value), trainable=False)
@@ -83,10 +83,10 @@ def batch_norm(
     do_model_average_for_mean_and_var: bool = True,
     use_global_stats: bool = False,
 ) -> Variable:
-    """Batch normalisation with parameters of its own (paddle.static.nn.batch_norm).
+    """Apply batch normalization with parameters of its own (paddle.static.nn.batch_norm).
 
     The running statistics are persistable and become momentum * old + (1 - momentum) * batch.
-    `clone(for_test=True)` makes them normalise instead. `in_place` and
+    After `clone(for_test=True)` they normalize instead of the batch's. `in_place` and
     `do_model_average_for_mean_and_var` have no effect.
     """
     arguments.variable(input, "input", "batch_norm")
@@ -128,7 +128,7 @@ def embedding(
     param_attr: Any = None,
     dtype: Any = "float32",
 ) -> Variable:
-    """Rows of a table of its own, `size` [rows, width], by number (paddle.static.nn.embedding).
+    """Look up rows of a new table, `size` [rows, width], by index (paddle.static.nn.embedding).
 
     `input` is an integer tensor; the result has a last axis of size `width`. Row `padding_idx`
     reads as zeros. `is_sparse` is the `sparse` of `nn.functional.embedding`; `is_distributed` has
@@ -156,9 +156,9 @@ def layer_norm(
     act: str | None = None,
     name: str | None = None,
 ) -> Variable:
-    """Normalise over the axes from `begin_norm_axis` on (paddle.static.nn.layer_norm).
+    """Normalize over the axes from `begin_norm_axis` on (paddle.static.nn.layer_norm).
 
-    The scale and the bias are 1-D, with one element for each normalised one.
+    The scale and the bias are 1-D, with one element per normalized element.
     """
     arguments.variable(input, "input", "layer_norm")
     helper = LayerHelper("layer_norm", name)

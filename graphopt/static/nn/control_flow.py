@@ -43,17 +43,17 @@ def cond(
     name: str | None = None,
     return_names: Any = None,
 ) -> Any:
-    """`true_fn()` if `pred` holds, else `false_fn()` (paddle.static.nn.cond).
+    """Compute `true_fn()` if `pred` holds, else `false_fn()` (paddle.static.nn.cond).
 
     Only one of them is computed. Both return the same structure of Variables and numbers; None, for
     a missing function too, is a branch without results. A branch may assign to variables from
-    outside. Where a pair differs in dtype or rank, a run computes `pred` first and then the program
-    with the branch taken, whose types its fetches have; an export, and devices that take different
-    branches, need one dtype and rank, and so does a loop at the end of its body. The result
-    declares the type of `true_fn`, in a program of fluid that of `false_fn`.
+    outside. If a pair of results differs in dtype or rank, a run computes `pred` first and then the
+    program with the branch taken, whose types its fetches have; an export, and devices that take
+    different branches, need one dtype and rank, and so does a loop at the end of its body. The
+    result declares the type of `true_fn`'s, in a program of fluid the type of `false_fn`'s.
 
     Raises TypeError when `pred` is not a bool Variable of one element or a function is not
-    callable; ProgramError (ValueError) when the branches do not return the same.
+    callable; ProgramError (ValueError) when the branches return different structures.
     """
     check_flag(pred, "pred", "cond")
     LayerHelper("cond", name)
@@ -85,7 +85,7 @@ def cond(
 
 
 def hand_out(value: Any) -> Any:
-    """A copy of a block's result that is visible around the block."""
+    """Copy a block's result to the parent block; numbers and visible arrays stay unchanged."""
     if not isinstance(value, Variable):
         return value
     parent = parent_of_current(default_main_program())
@@ -115,7 +115,7 @@ def _check_same_structure(when_true: Any, when_false: Any) -> None:
 
 
 def _check_same_type(when_true: Any, when_false: Any) -> None:
-    """Refuse two results that cannot become one, by their names in the branches."""
+    """Refuse two results that cannot be merged; the error has their names in the branches."""
     both = when_true, when_false
     if not all(isinstance(value, (Variable, *_NUMBERS)) for value in both):
         raise TypeError(
@@ -145,7 +145,7 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
 
 
 def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
-    """One value for the results of both branches at the same place."""
+    """Merge the results of both branches at one place."""
     if is_array(when_true):
         return when_true
     numbers = not isinstance(when_true, Variable) and not isinstance(when_false, Variable)
@@ -173,14 +173,14 @@ def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
 
 
 def _type_of(value: Any) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype of a Variable, or of the 0-D tensor that a number becomes."""
+    """Return shape and dtype of a Variable, or of the 0-D tensor that a number becomes."""
     if isinstance(value, Variable):
         return value.shape, str(value.dtype)
     return (), _NUMBERS[type(value)]
 
 
 def _as_variable(value: Any) -> Variable:
-    """A number as a 0-D tensor."""
+    """Convert a number to a 0-D tensor."""
     return value if isinstance(value, Variable) else full([], value, _NUMBERS[type(value)])
 
 
@@ -197,11 +197,11 @@ def case(
     default: Branch | None = None,
     name: str | None = None,
 ) -> Any:
-    """The result of the first function whose condition holds, else `default()`.
+    """Compute the first function whose condition holds, else `default()`.
 
-    Without a default the last function takes its place. All return the same structure, as for
-    `cond` (paddle.static.nn.case). Raises TypeError for anything but pairs of a bool Variable and
-    a function.
+    Without a default the last function replaces it. All return the same structure, as for
+    `cond` (paddle.static.nn.case). Raises TypeError for other items than pairs of a bool Variable
+    and a function.
     """
     LayerHelper("case", name)
     _check_list(pred_fn_pairs, "pred_fn_pairs", "case")
@@ -228,12 +228,12 @@ def switch_case(
     default: Branch | None = None,
     name: str | None = None,
 ) -> Any:
-    """The result of the function with this number, else `default()`.
+    """Compute the function with index `branch_index`, else `default()`.
 
     `branch_fns` is a dict, a list of pairs, or a list of functions that count from 0. Without a
-    default the function with the largest number takes its place (paddle.static.nn.switch_case).
+    default the function with the largest index replaces it (paddle.static.nn.switch_case).
     Raises TypeError for another `branch_index` than an integer Variable, or another `branch_fns`;
-    ValueError when a number is there twice.
+    ValueError for a repeated index.
     """
     LayerHelper("switch_case", name)
     arguments.variable(branch_index, "branch_index", "switch_case")
@@ -257,17 +257,17 @@ def switch_case(
 
 
 def _first_of(holds: Variable) -> Variable:
-    """The position of the first of these flags that holds, their number if none does."""
+    """Find the index of the first true flag; the number of flags if none is true."""
     count = holds.shape[0]
     places = assign(np.arange(count, dtype="int64"))
     return smallest(where(holds, places, full_like(places, count)), 0, keepdim=True)
 
 
 def _find_by_halving(place: Variable, functions: Sequence[Branch], start: int = 0) -> Any:
-    """The result of the function at this place, found by halving.
+    """Compute the function at index `place` by binary search with `cond`.
 
     A thousand functions are branches ten deep, which Paddle reads as any others. `start` is the
-    place of the first of them.
+    index of the first function.
     """
     if len(functions) == 1:
         return functions[0]()
@@ -325,7 +325,7 @@ def _check_pair(pair: object, name: str, function: str) -> None:
 
 
 def _check_default(default: Branch | None, pairs: list[Any]) -> Branch:
-    """The default, or the last function, which then leaves the list."""
+    """Return the default, or remove the last function from the list and return it."""
     if default is None:
         return pairs.pop()[1]
     if not callable(default):
@@ -345,10 +345,10 @@ def while_loop(
     Returns new variables, in the structure of `loop_vars`; the given ones keep their values, as in
     Paddle 3 (2.x writes them in place, which `fluid.layers.while_loop` still does). Tensor arrays
     are written in place. Loop variables keep their shape and dtype, except in a loop whose number
-    of iterations is a constant of the program, or over tensor arrays. Such a loop, and every other,
-    can be differentiated.
+    of iterations is a constant of the program, or over tensor arrays. Every loop can be
+    differentiated.
 
-    Raises TypeError when `cond` or `body` is not callable or `cond` gives no bool of one element;
+    Raises TypeError when `cond` or `body` is not callable or `cond` returns no bool of one element;
     ValueError when `loop_vars` is empty or `body` returns another structure or dtype.
     """
     _check_loop(cond, body, loop_vars)
@@ -362,7 +362,7 @@ def while_in_place(
     is_test: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As `paddle.static.nn.while_loop`, but the loop variables given are written and returned.
+    """Loop as `paddle.static.nn.while_loop`, but write and return the given loop variables.
 
     As in 1.8 (fluid.layers.while_loop), a variable given twice is one variable.
     """
@@ -383,7 +383,7 @@ def _check_loop(cond: Any, body: Any, loop_vars: Any) -> None:
 
 
 def copy(leaf: Any) -> Any:
-    """A loop variable that may be written without the given one; arrays are written in place."""
+    """Copy a loop variable, so that the given one keeps its value; arrays are written in place."""
     if not isinstance(leaf, Variable) or is_array(leaf):
         return leaf
     made = assign(leaf)
@@ -398,7 +398,7 @@ def _loop(
     is_test: bool,
     name: str | None,
 ) -> Any:
-    """Append the loop, which writes its variables; returns them."""
+    """Append the loop, which writes its variables; return them."""
     flag = check_flag(cond(*loop_vars), "the result of cond", "while_loop")
     with While(flag, is_test, name).block():
         # body gets copies of lists and dicts, which it may change
@@ -417,7 +417,7 @@ def _loop(
 
 
 def _carry_values(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple[Any, Variable]]:
-    """The values for the next iteration, each with the loop variable that is to have it."""
+    """Yield the values for the next iteration, each with the loop variable to assign it to."""
     for new, old in zip(after, before, strict=True):
         if not isinstance(old, Variable):
             if isinstance(new, Variable):
@@ -440,7 +440,7 @@ def _carry_values(after: Sequence[Any], before: Sequence[Any]) -> Iterator[tuple
 
 
 def assign_together(pairs: Sequence[tuple[Any, Variable]]) -> None:
-    """Assign values to variables at once, as `a, b = b, a` does: every value is that from before.
+    """Assign values to variables at once, as `a, b = b, a` does.
 
     Operators run one after another, so a value that an earlier pair overwrites is copied first.
     """
@@ -455,7 +455,7 @@ def assign_together(pairs: Sequence[tuple[Any, Variable]]) -> None:
 
 
 def _assign_value(value: Any, target: Variable | None = None) -> Variable:
-    """`target`, or a new variable, with the value of a tensor, an array or a number."""
+    """Assign a tensor, an array or a number to `target`, or to a new variable."""
     if not is_array(value):
         return assign(value, target)
     if target is None:

@@ -1,4 +1,4 @@
-"""Convolutions, transposed ones too, that make their own parameters (paddle.static.nn)."""
+"""Convolutions, transposed ones too, that create their own parameters (paddle.static.nn)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from graphopt.static.nn.weights import weight as weight_of
 def _channels(
     input: Any, function: str, groups: int | None, last: bool, spatial: int
 ) -> tuple[int, int]:
-    """The input channels and the groups; ValueError unless these divide those.
+    """Return input channels and groups; raise ValueError unless the groups divide the channels.
 
-    So is an input that has other than `spatial` axes between its rows and channels.
+    Raises ValueError also unless the input has `spatial` axes in addition to rows and channels.
     """
     shape = arguments.variable(input, "input", function).shape
     if len(shape) != spatial + 2:
@@ -56,7 +56,7 @@ def _convolution(
     name: str | None,
     data_format: str,
 ) -> Variable:
-    """A convolution over as many axes as the format has, and a bias and an activation."""
+    """Append a convolution over as many axes as the format has, a bias and an activation."""
     spatial = len(data_format) - 2
     function = f"conv{spatial}d"
     last = data_format[-1] == "C"
@@ -103,7 +103,7 @@ def conv2d(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """A convolution over images with a filter and a bias of its own (paddle.static.nn.conv2d).
+    """Convolve images with a filter and a bias of its own (paddle.static.nn.conv2d).
 
     The filter [num_filters, c / groups, kh, kw] starts normal with variance 2 / fan_in.
     `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
@@ -130,7 +130,7 @@ def conv3d(
     name: str | None = None,
     data_format: str = "NCDHW",
 ) -> Variable:
-    """A convolution over volumes with a filter and a bias of its own (paddle.static.nn.conv3d).
+    """Convolve volumes with a filter and a bias of its own (paddle.static.nn.conv3d).
 
     The filter [num_filters, c / groups, kd, kh, kw] starts normal with variance 2 / fan_in.
     `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
@@ -158,10 +158,10 @@ def deform_conv2d(
     bias_attr: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """A convolution whose windows read at moved places (paddle.static.nn.deform_conv2d).
+    """Convolve with windows that sample at shifted positions (paddle.static.nn.deform_conv2d).
 
-    `offset` [n, 2 * deformable_groups * kh * kw, h, w] has rows and columns in turn, `mask`
-    [n, deformable_groups * kh * kw, h, w] a weight for each. `im2col_step` has no effect.
+    `offset` [n, 2 * deformable_groups * kh * kw, h, w] alternates row and column offsets, `mask`
+    [n, deformable_groups * kh * kw, h, w] has a weight for each. `im2col_step` has no effect.
     """
     function = "deform_conv2d"
     channels, parts = _channels(x, function, groups, False, 2)
@@ -242,7 +242,7 @@ def _transpose(
 def _kernel(
     function: str, input: Variable, sizes: list[int], attrs: dict[str, Any], last: bool
 ) -> list[int]:
-    """The window that takes the input's sizes to the output's."""
+    """Compute the window that maps the input's sizes to the output's."""
     own = input.shape[1:-1] if last else input.shape[2:]
     if not sizes or -1 in own:
         raise ValueError(
@@ -274,9 +274,9 @@ def conv2d_transpose(
     name: str | None = None,
     data_format: str = "NCHW",
 ) -> Variable:
-    """The transpose of a convolution of images (paddle.static.nn.conv2d_transpose).
+    """Apply the transpose of a convolution to images (paddle.static.nn.conv2d_transpose).
 
-    The filter has the shape [c, num_filters / groups, kh, kw]; without `filter_size` it follows
+    The filter has the shape [c, num_filters / groups, kh, kw]; without `filter_size` it is derived
     from `output_size`. `use_cudnn` has no effect.
     """
     _check_flag(use_cudnn, "conv2d_transpose")
@@ -302,7 +302,7 @@ def conv3d_transpose(
     name: str | None = None,
     data_format: str = "NCDHW",
 ) -> Variable:
-    """The transpose of a convolution of volumes; see `conv2d_transpose`.
+    """Apply the transpose of a convolution to volumes; see `conv2d_transpose`.
 
     Paddle page: paddle.static.nn.conv3d_transpose.
     """

@@ -1,4 +1,4 @@
-"""IfElse: a branch for each row of a batch (paddle.fluid.layers.IfElse)."""
+"""IfElse: a branch per row of a batch (paddle.fluid.layers.IfElse)."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class IfElse:
 
     @contextmanager
     def true_block(self) -> Iterator[None]:
-        """Operators for the rows for which the condition holds."""
+        """Append operators for the rows for which the condition holds."""
         with self._block(True):
             yield
 
     @contextmanager
     def false_block(self) -> Iterator[None]:
-        """Operators for the other rows."""
+        """Append operators for the other rows."""
         with self._block(False):
             yield
 
@@ -65,7 +65,7 @@ class IfElse:
                 raise ValueError("Must set output inside block")
 
     def input(self, x: Variable) -> Variable:
-        """The rows of `x` that belong to this block."""
+        """Select the rows of `x` that belong to this block."""
         if self._side is None:
             raise ValueError("input must in true/false blocks")
         arguments.variable(x, "x", "IfElse.input")
@@ -80,7 +80,7 @@ class IfElse:
         return self._inputs[x.name][0 if self._side else 1]
 
     def output(self, *outs: Variable) -> None:
-        """The results of this block for its rows; both blocks give as many tensors."""
+        """Declare the results of this block for its rows; both blocks have equally many."""
         if self._side is None:
             raise ValueError("output can only be invoked in the sub-block")
         parent = parent_of_current(default_main_program())
@@ -92,7 +92,7 @@ class IfElse:
             self._outputs[self._side].append(assign(each, outer))
 
     def __call__(self) -> list[Variable]:
-        """The outputs with the rows of both blocks in their order."""
+        """Merge the outputs of both blocks to the original order of rows."""
         if self._side is not None:
             raise ValueError("IfElse::__call__ must be out of sub-block")
         yes, no = self._outputs[True], self._outputs[False]

@@ -28,7 +28,7 @@ def bilinear_tensor_product(
     param_attr: Any = None,
     bias_attr: Any = None,
 ) -> Variable:
-    """x [n, i] @ weight[k] @ y [n, j] for each of `size` k, and a bias: [n, size].
+    """Compute x [n, i] @ weight[k] @ y [n, j] plus a bias for each of `size` k: [n, size].
 
     Paddle page: paddle.static.nn.bilinear_tensor_product.
     """
@@ -53,10 +53,10 @@ def prelu(
     data_format: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """x where positive, a weight times x elsewhere (paddle.static.nn.prelu).
+    """Multiply the elements of x that are not positive by a weight (paddle.static.nn.prelu).
 
-    The weight starts at 0.25: one for all, one per channel, or one per element of a sample, as
-    `mode` says.
+    The weight starts at 0.25: one for all, one per channel, or one per element of a sample,
+    selected by `mode`.
     """
     shape = list(arguments.variable(x, "x", "prelu").shape)
     arguments.choice(mode, "mode", "prelu", ("all", "channel", "element"))
@@ -81,7 +81,7 @@ def prelu(
 def row_conv(
     input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None
 ) -> Variable:
-    """Each step of [n, steps, size] plus a weighted sum of later steps.
+    """Add to each step of [n, steps, size] a weighted sum of later steps.
 
     In sequences [n, size] (lod_level 1) the steps are the rows. The weight has the shape
     [future_context_size + 1, size]. Paddle page: paddle.static.nn.row_conv.
@@ -121,7 +121,7 @@ def nce(
     seed: int = 0,
     is_sparse: bool = False,
 ) -> Variable:
-    """The noise-contrastive loss of rows [n, size] against their classes [n, k]: [n, 1].
+    """Compute the noise-contrastive loss [n, 1] of rows [n, size] against their classes [n, k].
 
     Each row's classes are compared with `num_neg_samples` (10) others, drawn uniformly,
     log-uniformly, or by the probabilities `custom_dist`. `is_sparse` has no effect. Paddle page:
@@ -156,7 +156,7 @@ def nce(
 
 
 def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:
-    """Unsupported: its table is stored on parameter servers (paddle.static.nn.sparse_embedding)."""
+    """Raise UnsupportedError: the table needs parameter servers (static.nn.sparse_embedding)."""
     raise UnsupportedError(
         "sparse_embedding() keeps its table on parameter servers, and graphopt has no such "
         "servers; use static.nn.embedding"

@@ -1,4 +1,4 @@
-"""Normalisations that make their own parameters (paddle.static.nn)."""
+"""Normalizations that create their own parameters (paddle.static.nn)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def group_norm(
     data_layout: str = "NCHW",
     name: str | None = None,
 ) -> Variable:
-    """Normalise each sample over groups of channels and space (paddle.static.nn.group_norm).
+    """Normalize each sample over groups of channels and space (paddle.static.nn.group_norm).
 
-    As in Paddle, there is a scale (or a bias) only where an attribute for it is given.
+    As in Paddle, there is a scale (or a bias) only if its attribute is given.
     """
     last = is_channels_last(data_layout, "group_norm", ("NCHW", "NHWC"))
     shape = arguments.variable(input, "input", "group_norm").shape
@@ -58,10 +58,10 @@ def instance_norm(
     bias_attr: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """Normalise each channel of each sample over space (paddle.static.nn.instance_norm).
+    """Normalize each channel of each sample over space (paddle.static.nn.instance_norm).
 
-    As in Paddle, there are a scale and a bias only where attributes for both are given; False
-    must be given for both or neither.
+    As in Paddle, there are a scale and a bias only if both attributes are given; False must be
+    given for both or neither.
     """
     shape = arguments.variable(input, "input", "instance_norm").shape
     if not 2 <= len(shape) <= 5:
@@ -102,11 +102,11 @@ def data_norm(
     summary_decay_rate: float = 0.9999999,
     enable_scale_and_shift: bool = False,
 ) -> Variable:
-    """Normalise channels by sums kept over many batches (paddle.static.nn.data_norm).
+    """Normalize channels by sums kept over many batches (paddle.static.nn.data_norm).
 
-    `param_attr` is a dict of the values that the sums start from: batch_size, batch_sum,
-    batch_square, and scale_w and bias with `enable_scale_and_shift`. The gradient of a sum is its
-    share of the batch. `in_place`, the moving names and `do_model_average_for_mean_and_var` have
+    `param_attr` is a dict of the initial values of the sums: batch_size, batch_sum,
+    batch_square, and scale_w and bias with `enable_scale_and_shift`. The gradient of a sum is the
+    batch's contribution. `in_place`, the moving names and `do_model_average_for_mean_and_var` have
     no effect.
     """
     last = is_channels_last(data_layout, "data_norm", ("NCHW", "NHWC"))
@@ -147,7 +147,7 @@ def spectral_norm(
     eps: float = 1e-12,
     name: str | None = None,
 ) -> Variable:
-    """A weight over its largest singular value as a matrix [dim, the rest], dim 0 or 1.
+    """Divide a weight by its largest singular value as a matrix [dim, the rest], dim 0 or 1.
 
     Paddle page: paddle.static.nn.spectral_norm.
     """

@@ -21,7 +21,7 @@ def static_pylayer(
     backward_fn: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """`forward_fn(*inputs)`, whose gradient is `backward_fn` (paddle.static.nn.static_pylayer).
+    """Compute `forward_fn(*inputs)`, whose gradient is `backward_fn` (static.nn.static_pylayer).
 
     Both functions run once, while the program is built, and append operators to a block each.
     `forward_fn` returns a Variable, or lists, tuples and dicts of them, or None. `backward_fn` is
@@ -71,7 +71,7 @@ def static_pylayer(
 def _backward_block(
     backward_fn: Callable[..., Any], inputs: list[Variable], outputs: list[Variable]
 ) -> Block:
-    """The block that writes `<input>@GRAD`, from `<output>@GRAD`, which the operator gives it."""
+    """Build the block that computes `<input>@GRAD` from `<output>@GRAD`."""
     with new_block() as block, block.program.role(OpRole.BACKWARD):
         seeds = [
             block.create_var(f"{out.name}{GRAD_SUFFIX}", out.shape, out.dtype) for out in outputs

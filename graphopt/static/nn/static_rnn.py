@@ -1,4 +1,4 @@
-"""StaticRNN: a step, written once, over the items of sequences (paddle.fluid.layers.StaticRNN)."""
+"""StaticRNN: a step, written once, for all items of sequences (paddle.fluid.layers.StaticRNN)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphopt.ir.program import Block, Variable, default_main_program, undo, uni
 
 @dataclass
 class _Memory:
-    """A memory: its start, the value that the step reads, and the value for the next step."""
+    """A memory: its initial value, its value in the step, and its value for the next step."""
 
     init: Variable
     before: Variable
@@ -30,7 +30,7 @@ class _Memory:
 
 
 class StaticRNN:
-    """Walk over sequences along their first axis, the time.
+    """A recurrence over sequences along their first axis, the time.
 
         rnn = StaticRNN()
         with rnn.step():
@@ -79,7 +79,7 @@ class StaticRNN:
         init_batch_dim_idx: int = 0,
         ref_batch_dim_idx: int = 1,
     ) -> Variable:
-        """A value that each step takes from the one before; the first takes `init`.
+        """Declare a value that each step reads from the previous one; the first reads `init`.
 
         Without `init` it starts as a tensor of `shape` filled with `init_value`, whose dimension
         `init_batch_dim_idx` is dimension `ref_batch_dim_idx` of `batch_ref` (a step input, with the
@@ -119,7 +119,7 @@ class StaticRNN:
         return made
 
     def step_input(self, x: Variable) -> Variable:
-        """The item of a sequence at this step; all sequences have one length."""
+        """Return the item of a sequence at the current step; all sequences have one length."""
         self._in_step("step_input")
         arguments.variable(x, "x", "StaticRNN.step_input")
         if not x.shape:
@@ -148,12 +148,12 @@ class StaticRNN:
         self.outputs.append(parent.create_var(inner.name, (length, *inner.shape), inner.dtype))
 
     def output(self, *outputs: Variable) -> None:
-        """`step_output` for each."""
+        """Collect several values, as `step_output` does."""
         for each in outputs:
             self.step_output(each)
 
     def update_memory(self, mem: Variable, var: Variable) -> None:
-        """Let `mem` be `var` in the next step."""
+        """Assign `var` to the memory `mem` for the next step."""
         self._in_step("update_memory")
         arguments.variable(mem, "mem", "StaticRNN.update_memory")
         arguments.variable(var, "var", "StaticRNN.update_memory")
@@ -164,7 +164,7 @@ class StaticRNN:
         self.memories[mem.name].after = var
 
     def __call__(self) -> Variable | list[Variable]:
-        """The outputs, with the time as their first axis; one alone when there is one."""
+        """Return the outputs, with the time as their first axis; a single one without a list."""
         if self.status != self.AFTER_RNN_BLOCK:
             raise ValueError("RNN output can only be retrieved after rnn block")
         if not self.outputs:
@@ -176,7 +176,7 @@ class StaticRNN:
             raise ValueError(f"You must invoke {method} in rnn block")
 
     def _finish_memories(self) -> list[str]:
-        """The names under which the next step finds each memory."""
+        """Emit the memories' values for the next step, and return their names."""
         if not self.inputs:
             raise ProgramError("StaticRNN: a step needs a step_input, whose length it walks")
         names: list[str] = []

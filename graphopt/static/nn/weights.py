@@ -23,7 +23,7 @@ def weight(
     *,
     default_initializer: Initializer | None = None,
 ) -> Variable:
-    """A new parameter, or a weight computed from two for a WeightNormParamAttr."""
+    """Create a parameter, or a weight computed from two for a WeightNormParamAttr."""
     if isinstance(attr, WeightNormParamAttr):
         return _create_normalised(helper, attr, shape, dtype, default_initializer)
     return helper.parameter(attr, shape, dtype, default_initializer=default_initializer)
@@ -36,7 +36,7 @@ def _create_normalised(
     dtype: Any,
     default_initializer: Initializer | None,
 ) -> Variable:
-    """g * v / norm(v), with new parameters g and v that the startup program sets."""
+    """Compute g * v / norm(v), with new parameters g and v that the startup program sets."""
     name = attr.name or unique_name.generate(f"{helper.name}.w")
     length, direction = copy.copy(attr), copy.copy(attr)
     length.name, direction.name = f"{name}_g", f"{name}_v"
@@ -54,7 +54,7 @@ def _create_normalised(
 
 
 def _norm(v: Variable, dim: int | None) -> Variable:
-    """The Euclidean norm over all axes, or over all but `dim`; those keep size 1."""
+    """Compute the Euclidean norm over all axes but `dim`, or over all; reduced axes keep size 1."""
     rank = len(v.shape)
     kept = None if dim is None else dim % rank
     return sqrt(sum(square(v), [axis for axis in range(rank) if axis != kept], keepdim=True))

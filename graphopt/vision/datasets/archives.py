@@ -1,7 +1,7 @@
 """Images in the archives of well-known data sets.
 
-Without files of their own the classes look where `paddle.dataset` does; `download` has no effect,
-as nothing is downloaded. `backend` is the kind of image, see `paddle.vision.set_image_backend`.
+Without paths the classes read the files of `paddle.dataset`. `download` has no effect, as nothing
+is downloaded. `backend` is the kind of image, see `paddle.vision.set_image_backend`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Images(Dataset):
         self.dtype = get_default_dtype()
 
     def transform_image(self, image: Any) -> Any:
-        """An image after the transform; an array has the default dtype then."""
+        """Transform an image, and cast an array to the default dtype."""
         if self.transform is not None:
             image = self.transform(image)
         return image if self.backend == "pil" else image.astype(self.dtype)
@@ -78,7 +78,7 @@ class MNIST(_Images):
 
 
 def _clothes(digits: SourceFile, md5: str) -> SourceFile:
-    """The file of clothes that is called like one of digits."""
+    """Derive a Fashion-MNIST file from the MNIST file of the same name."""
     return digits._replace(folder="fashion-mnist", md5=md5)
 
 
@@ -98,7 +98,7 @@ class FashionMNIST(MNIST):
 
 
 class Cifar10(_Images):
-    """Small colour images of 10 classes: 32 rows, 32 columns, 3 channels, and a label."""
+    """Small color images of 10 classes: 32 rows, 32 columns, 3 channels, and a label."""
 
     source = cifar.CIFAR10
     parts: Mapping[str, str] = {"train": "data_batch", "test": "test_batch"}
@@ -132,7 +132,7 @@ class Cifar10(_Images):
 
 
 class Cifar100(Cifar10):
-    """Small colour images of 100 classes."""
+    """Small color images of 100 classes."""
 
     source = cifar.CIFAR100
     parts: Mapping[str, str] = {"train": "train", "test": "test"}

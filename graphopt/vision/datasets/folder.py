@@ -1,4 +1,4 @@
-"""Images in folders of one's own."""
+"""Images in user folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Check = Callable[[str], bool]
 
 
 def default_loader(path: str) -> Any:
-    """The image in a file, red first: Pillow's, or an array, as `get_image_backend` says."""
+    """Load an RGB image, as a Pillow image or as an array (see `get_image_backend`)."""
     with pillow().Image.open(path) as image:
         found = image.convert("RGB")
     return np.array(found) if get_image_backend() == "cv2" else found
@@ -31,7 +31,10 @@ def default_loader(path: str) -> Any:
 def _files(
     root: str, extensions: Sequence[str] | None, is_valid_file: Check | None
 ) -> Iterator[str]:
-    """The sorted files under a folder that are wanted; by default images."""
+    """Find the files under a folder that `extensions` or `is_valid_file` accepts, sorted.
+
+    By default these are images.
+    """
     endings = tuple(ending.lower() for ending in extensions or IMG_EXTENSIONS)
 
     def is_wanted(path: str) -> bool:
@@ -46,11 +49,11 @@ def _files(
 
 
 class DatasetFolder(Dataset):
-    """The files in the folders of a folder; a file's label is the place of its folder by name.
+    """The files in the subfolders of a folder; the label is the index of the sorted subfolder.
 
-    `loader` makes a sample of a path. Files end in one of `extensions`, or without them
-    `is_valid_file` of the path is true; by default they are images. Raises RuntimeError when there
-    is none.
+    `loader` maps a path to a sample. Files end in one of `extensions`; without `extensions`,
+    `is_valid_file` selects them. By default they are images. Raises RuntimeError when there is
+    none.
     """
 
     def __init__(

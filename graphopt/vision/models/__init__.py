@@ -1,7 +1,7 @@
 """Models of images (paddle.vision.models).
 
 Their parameters have the names, shapes and order of Paddle's, so that its weights fit. With
-`pretrained` they come from a local file: see `pretrained.py`.
+`pretrained` the weights come from a local file: see `pretrained.py`.
 """
 
 from graphopt.frontend.calls import publish

@@ -1,4 +1,4 @@
-"""Parts of several models."""
+"""Blocks that several models share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Make = Callable[..., Any]
 
 
 class ConvNormActivation(Sequential):
-    """A convolution, a normalisation and an activation; None leaves one of the last two out."""
+    """A convolution, a normalization and an activation; None leaves one of the last two out."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class ConvNormActivation(Sequential):
 
 
 def uniform_attr(fan_in: float) -> ParamAttr:
-    """Parameters that start uniform, within 1 over the root of the fan-in."""
+    """Build a parameter attribute whose initial values are uniform within 1 / sqrt(fan-in)."""
     bound = 1.0 / math.sqrt(fan_in)
     return ParamAttr(initializer=Uniform(-bound, bound))
 
 
 def make_divisible(channels: float, divisor: int = 8) -> int:
-    """A number of channels near the given one that the divisor divides, at most 10 % below it."""
+    """Round `channels` to a multiple of `divisor` that is at most 10 % smaller."""
     near = max(divisor, int(channels + divisor / 2) // divisor * divisor)
     return near + divisor if near < 0.9 * channels else near

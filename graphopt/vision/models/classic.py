@@ -1,4 +1,4 @@
-"""Models without branches or normalisation: LeNet, AlexNet, VGG, SqueezeNet."""
+"""Models without branches or normalization: LeNet, AlexNet, VGG, SqueezeNet."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _linear(inputs: int, outputs: int) -> Linear:
 
 
 def alexnet(pretrained: bool | str = False, **kwargs: Any) -> AlexNet:
-    """AlexNet (paddle.vision.models.alexnet)."""
+    """Build AlexNet (paddle.vision.models.alexnet)."""
     return with_weights(AlexNet(**kwargs), "alexnet", "AlexNet_pretrained.pdparams", pretrained)
 
 
@@ -139,22 +139,22 @@ def _vgg(depth: int, file: str, pretrained: bool | str, batch_norm: bool, kwargs
 
 
 def vgg11(pretrained: bool | str = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 11 layers with weights (paddle.vision.models.vgg11)."""
+    """Build VGG with 11 weight layers (paddle.vision.models.vgg11)."""
     return _vgg(11, "", pretrained, batch_norm, kwargs)
 
 
 def vgg13(pretrained: bool | str = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 13 layers with weights (paddle.vision.models.vgg13)."""
+    """Build VGG with 13 weight layers (paddle.vision.models.vgg13)."""
     return _vgg(13, "", pretrained, batch_norm, kwargs)
 
 
 def vgg16(pretrained: bool | str = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 16 layers with weights (paddle.vision.models.vgg16)."""
+    """Build VGG with 16 weight layers (paddle.vision.models.vgg16)."""
     return _vgg(16, "vgg16.pdparams", pretrained, batch_norm, kwargs)
 
 
 def vgg19(pretrained: bool | str = False, batch_norm: bool = False, **kwargs: Any) -> VGG:
-    """VGG of 19 layers with weights (paddle.vision.models.vgg19)."""
+    """Build VGG with 19 weight layers (paddle.vision.models.vgg19)."""
     return _vgg(19, "vgg19.pdparams", pretrained, batch_norm, kwargs)
 
 
@@ -212,12 +212,12 @@ class SqueezeNet(Layer):
 
 
 def squeezenet1_0(pretrained: bool | str = False, **kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.0 (paddle.vision.models.squeezenet1_0)."""
+    """Build SqueezeNet 1.0 (paddle.vision.models.squeezenet1_0)."""
     file = "SqueezeNet1_0_pretrained.pdparams"
     return with_weights(SqueezeNet("1.0", **kwargs), "squeezenet1_0", file, pretrained)
 
 
 def squeezenet1_1(pretrained: bool | str = False, **kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.1 (paddle.vision.models.squeezenet1_1)."""
+    """Build SqueezeNet 1.1 (paddle.vision.models.squeezenet1_1)."""
     file = "SqueezeNet1_1_pretrained.pdparams"
     return with_weights(SqueezeNet("1.1", **kwargs), "squeezenet1_1", file, pretrained)

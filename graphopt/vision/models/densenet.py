@@ -131,25 +131,25 @@ def _densenet(layers: int, pretrained: bool | str, kwargs: Any) -> DenseNet:
 
 
 def densenet121(pretrained: bool | str = False, **kwargs: Any) -> DenseNet:
-    """DenseNet of 121 layers (paddle.vision.models.densenet121)."""
+    """Build DenseNet-121 (paddle.vision.models.densenet121)."""
     return _densenet(121, pretrained, kwargs)
 
 
 def densenet161(pretrained: bool | str = False, **kwargs: Any) -> DenseNet:
-    """DenseNet of 161 layers (paddle.vision.models.densenet161)."""
+    """Build DenseNet-161 (paddle.vision.models.densenet161)."""
     return _densenet(161, pretrained, kwargs)
 
 
 def densenet169(pretrained: bool | str = False, **kwargs: Any) -> DenseNet:
-    """DenseNet of 169 layers (paddle.vision.models.densenet169)."""
+    """Build DenseNet-169 (paddle.vision.models.densenet169)."""
     return _densenet(169, pretrained, kwargs)
 
 
 def densenet201(pretrained: bool | str = False, **kwargs: Any) -> DenseNet:
-    """DenseNet of 201 layers (paddle.vision.models.densenet201)."""
+    """Build DenseNet-201 (paddle.vision.models.densenet201)."""
     return _densenet(201, pretrained, kwargs)
 
 
 def densenet264(pretrained: bool | str = False, **kwargs: Any) -> DenseNet:
-    """DenseNet of 264 layers (paddle.vision.models.densenet264)."""
+    """Build DenseNet-264 (paddle.vision.models.densenet264)."""
     return _densenet(264, pretrained, kwargs)

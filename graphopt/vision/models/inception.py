@@ -62,7 +62,7 @@ _INCEPTIONS = {
 
 
 class GoogLeNet(Layer):
-    """GoogLeNet, which gives three results: its own and two for training.
+    """GoogLeNet, which returns three results: its own and two for training.
 
     Paddle page: paddle.vision.models.GoogLeNet.
     """
@@ -118,16 +118,16 @@ def _linear(inputs: int, outputs: int, channels: int) -> Linear:
 
 
 def googlenet(pretrained: bool | str = False, **kwargs: Any) -> GoogLeNet:
-    """GoogLeNet (paddle.vision.models.googlenet)."""
+    """Build GoogLeNet (paddle.vision.models.googlenet)."""
     file = "GoogLeNet_pretrained.pdparams"
     return with_weights(GoogLeNet(**kwargs), "googlenet", file, pretrained)
 
 
 class _Branches(Layer):
-    """Named convolutions, whose branches are joined along the channels.
+    """Named convolutions; the results of branches are joined along the channels.
 
-    A branch is a list of names, called one after the other; a list inside it is called side by
-    side. `pool` is the name of a pool.
+    A branch is a list of names, called in sequence; a list inside it is called in parallel. `pool`
+    is the name of a pool.
     """
 
     def __init__(self, pool: Layer, branches: list[Any], **convs: tuple[Any, ...]) -> None:
@@ -299,6 +299,6 @@ class InceptionV3(Layer):
 
 
 def inception_v3(pretrained: bool | str = False, **kwargs: Any) -> InceptionV3:
-    """Inception v3 (paddle.vision.models.inception_v3)."""
+    """Build Inception v3 (paddle.vision.models.inception_v3)."""
     file = "inception_v3.pdparams"
     return with_weights(InceptionV3(**kwargs), "inception_v3", file, pretrained)

@@ -25,7 +25,7 @@ from graphopt.vision.models.pretrained import with_weights
 
 
 class _Separable(Layer):
-    """A convolution of each channel, then one of the channels."""
+    """A depthwise convolution, then a pointwise one."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -75,13 +75,13 @@ class MobileNetV1(Layer):
 
 
 def mobilenet_v1(pretrained: bool | str = False, scale: float = 1.0, **kwargs: Any) -> MobileNetV1:
-    """MobileNet v1 (paddle.vision.models.mobilenet_v1)."""
+    """Build MobileNet v1 (paddle.vision.models.mobilenet_v1)."""
     file = "mobilenetv1_1.0.pdparams" if scale == 1.0 else ""
     return with_weights(MobileNetV1(scale, **kwargs), f"mobilenetv1_{scale}", file, pretrained)
 
 
 class _Inverted(Layer):
-    """Wide inside, with an identity beside where the shape stays (v2)."""
+    """An inverted residual block, with a shortcut where the shape stays (v2)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expand: int) -> None:
         super().__init__()
@@ -141,13 +141,13 @@ class MobileNetV2(Layer):
 
 
 def mobilenet_v2(pretrained: bool | str = False, scale: float = 1.0, **kwargs: Any) -> MobileNetV2:
-    """MobileNet v2 (paddle.vision.models.mobilenet_v2)."""
+    """Build MobileNet v2 (paddle.vision.models.mobilenet_v2)."""
     file = "mobilenet_v2_x1.0.pdparams" if scale == 1.0 else ""
     return with_weights(MobileNetV2(scale, **kwargs), f"mobilenetv2_{scale}", file, pretrained)
 
 
 class _Excitation(Layer):
-    """The channels of x, times numbers between 0 and 1 that their means decide."""
+    """Squeeze-and-excitation: channels scaled by factors in 0..1 that their means determine."""
 
     def __init__(self, inputs: int, squeezed: int) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class _Excitation(Layer):
 
 
 class _Expanded(Layer):
-    """Wide inside, with an identity beside where the shape stays (v3)."""
+    """An inverted residual block, with a shortcut where the shape stays (v3)."""
 
     def __init__(
         self,
@@ -296,7 +296,7 @@ class MobileNetV3Large(_MobileNetV3):
 def mobilenet_v3_small(
     pretrained: bool | str = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV3Small:
-    """MobileNet v3, small (paddle.vision.models.mobilenet_v3_small)."""
+    """Build MobileNet v3, small (paddle.vision.models.mobilenet_v3_small)."""
     arch = f"mobilenet_v3_small_x{scale}"
     file = f"{arch}.pdparams" if scale == 1.0 else ""
     return with_weights(MobileNetV3Small(scale, **kwargs), arch, file, pretrained)
@@ -305,7 +305,7 @@ def mobilenet_v3_small(
 def mobilenet_v3_large(
     pretrained: bool | str = False, scale: float = 1.0, **kwargs: Any
 ) -> MobileNetV3Large:
-    """MobileNet v3, large (paddle.vision.models.mobilenet_v3_large)."""
+    """Build MobileNet v3, large (paddle.vision.models.mobilenet_v3_large)."""
     arch = f"mobilenet_v3_large_x{scale}"
     file = f"{arch}.pdparams" if scale == 1.0 else ""
     return with_weights(MobileNetV3Large(scale, **kwargs), arch, file, pretrained)

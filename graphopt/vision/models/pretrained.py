@@ -18,11 +18,12 @@ Model = TypeVar("Model", bound=Layer)
 
 
 def with_weights(model: Model, arch: str, file: str, pretrained: bool | str) -> Model:
-    """A model with the weights of its file for `pretrained` True, or of another one by its path.
+    """Load the weights of a model from its own file (`pretrained` True) or from a path.
 
-    They are put into the global scope, and the startup program leaves them as they are. Raises
-    FileNotFoundError that names the file to put there, UnsupportedError for a model that Paddle has
-    no weights for, ValueError for a file that lacks some.
+    `pretrained` False returns the model unchanged. The weights go into the global scope, and the
+    startup program does not overwrite them. Raises FileNotFoundError that names the file to put
+    there, UnsupportedError for a model that Paddle has no weights for, ValueError for a file that
+    lacks some weights.
     """
     if not pretrained:
         return model
@@ -45,7 +46,7 @@ def with_weights(model: Model, arch: str, file: str, pretrained: bool | str) -> 
 
 
 def _keep(model: Layer) -> None:
-    """Take the operators that set the model's variables out of the startup program."""
+    """Remove the operators that set the model's variables from the startup program."""
     names = {variable.name for variable in model.state_dict().values()}
     block = default_startup_program().global_block()
     for index in reversed(range(len(block.ops))):

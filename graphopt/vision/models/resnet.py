@@ -20,7 +20,7 @@ Normalize = Callable[[int], Layer]
 
 
 class BasicBlock(Layer):
-    """Two convolutions beside an identity; `groups` and `base_width` are for the other block.
+    """Two convolutions with a shortcut; only BottleneckBlock uses `groups` and `base_width`.
 
     NotImplementedError for a `dilation` above 1.
     """
@@ -59,7 +59,7 @@ class BasicBlock(Layer):
 
 
 class BottleneckBlock(Layer):
-    """Three convolutions, the middle one narrow, beside an identity."""
+    """Three convolutions with a shortcut, the middle one narrow."""
 
     expansion = 4
 
@@ -146,9 +146,10 @@ class ResNet(Layer):
     def _make_layer(
         self, block: Block, planes: int, blocks: int, stride: int = 1, dilate: bool = False
     ) -> Sequential:
-        """The blocks of one size; networks that are made of this one call it, too.
+        """Build the blocks of one stage; networks derived from this class call it too.
 
-        With `dilate` the first block keeps the size, and the first of the next ones is dilated.
+        With `dilate`, dilation replaces the stride: the first block keeps the size, and the first
+        block of the next stage is dilated.
         """
         normalize, dilation = self._norm_layer, self.dilation
         if dilate:
@@ -178,65 +179,65 @@ def _resnet(arch: str, depth: int, pretrained: bool | str, kwargs: Any, **shape:
 
 
 def resnet18(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 18 layers (paddle.vision.models.resnet18)."""
+    """Build ResNet-18 (paddle.vision.models.resnet18)."""
     return _resnet("resnet18", 18, pretrained, kwargs)
 
 
 def resnet34(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 34 layers (paddle.vision.models.resnet34)."""
+    """Build ResNet-34 (paddle.vision.models.resnet34)."""
     return _resnet("resnet34", 34, pretrained, kwargs)
 
 
 def resnet50(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 50 layers (paddle.vision.models.resnet50)."""
+    """Build ResNet-50 (paddle.vision.models.resnet50)."""
     return _resnet("resnet50", 50, pretrained, kwargs)
 
 
 def resnet101(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 101 layers (paddle.vision.models.resnet101)."""
+    """Build ResNet-101 (paddle.vision.models.resnet101)."""
     return _resnet("resnet101", 101, pretrained, kwargs)
 
 
 def resnet152(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 152 layers (paddle.vision.models.resnet152)."""
+    """Build ResNet-152 (paddle.vision.models.resnet152)."""
     return _resnet("resnet152", 152, pretrained, kwargs)
 
 
 def resnext50_32x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 50 layers, 32 groups (paddle.vision.models.resnext50_32x4d)."""
+    """Build ResNeXt of 50 layers and 32 groups (paddle.vision.models.resnext50_32x4d)."""
     return _resnet("resnext50_32x4d", 50, pretrained, kwargs, groups=32, width=4)
 
 
 def resnext50_64x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 50 layers, 64 groups (paddle.vision.models.resnext50_64x4d)."""
+    """Build ResNeXt of 50 layers and 64 groups (paddle.vision.models.resnext50_64x4d)."""
     return _resnet("resnext50_64x4d", 50, pretrained, kwargs, groups=64, width=4)
 
 
 def resnext101_32x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 101 layers, 32 groups (paddle.vision.models.resnext101_32x4d)."""
+    """Build ResNeXt of 101 layers and 32 groups (paddle.vision.models.resnext101_32x4d)."""
     return _resnet("resnext101_32x4d", 101, pretrained, kwargs, groups=32, width=4)
 
 
 def resnext101_64x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 101 layers, 64 groups (paddle.vision.models.resnext101_64x4d)."""
+    """Build ResNeXt of 101 layers and 64 groups (paddle.vision.models.resnext101_64x4d)."""
     return _resnet("resnext101_64x4d", 101, pretrained, kwargs, groups=64, width=4)
 
 
 def resnext152_32x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 152 layers, 32 groups (paddle.vision.models.resnext152_32x4d)."""
+    """Build ResNeXt of 152 layers and 32 groups (paddle.vision.models.resnext152_32x4d)."""
     return _resnet("resnext152_32x4d", 152, pretrained, kwargs, groups=32, width=4)
 
 
 def resnext152_64x4d(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNeXt of 152 layers, 64 groups (paddle.vision.models.resnext152_64x4d)."""
+    """Build ResNeXt of 152 layers and 64 groups (paddle.vision.models.resnext152_64x4d)."""
     return _resnet("resnext152_64x4d", 152, pretrained, kwargs, groups=64, width=4)
 
 
 def wide_resnet50_2(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 50 layers, twice as wide inside (paddle.vision.models.wide_resnet50_2)."""
+    """Build ResNet-50 with inner layers twice as wide (paddle.vision.models.wide_resnet50_2)."""
     return _resnet("wide_resnet50_2", 50, pretrained, kwargs, width=128)
 
 
 def wide_resnet101_2(pretrained: bool | str = False, **kwargs: Any) -> ResNet:
-    """ResNet of 101 layers, twice as wide inside (paddle.vision.models.wide_resnet101_2)."""
+    """Build ResNet-101 with inner layers twice as wide (paddle.vision.models.wide_resnet101_2)."""
     return _resnet("wide_resnet101_2", 101, pretrained, kwargs, width=128)

@@ -15,7 +15,7 @@ from graphopt.vision.models.pretrained import with_weights
 
 
 class _Half(Layer):
-    """A unit that computes one half of the channels and passes the other on."""
+    """A unit that computes one half of the channels and passes the other half unchanged."""
 
     def __init__(self, channels: int, activation: Make) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Half(Layer):
 
 
 class _Halved(Layer):
-    """A unit that halves images, by two branches."""
+    """A unit that halves the image size, by two branches."""
 
     def __init__(self, inputs: int, outputs: int, activation: Make) -> None:
         super().__init__()
@@ -116,35 +116,35 @@ def _shufflenet(arch: str, scale: float, pretrained: bool | str, kwargs: Any) ->
 
 
 def shufflenet_v2_x0_25(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 0.25 (paddle.vision.models.shufflenet_v2_x0_25)."""
+    """Build ShuffleNet v2 of scale 0.25 (paddle.vision.models.shufflenet_v2_x0_25)."""
     return _shufflenet("shufflenet_v2_x0_25", 0.25, pretrained, kwargs)
 
 
 def shufflenet_v2_x0_33(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 0.33 (paddle.vision.models.shufflenet_v2_x0_33)."""
+    """Build ShuffleNet v2 of scale 0.33 (paddle.vision.models.shufflenet_v2_x0_33)."""
     return _shufflenet("shufflenet_v2_x0_33", 0.33, pretrained, kwargs)
 
 
 def shufflenet_v2_x0_5(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 0.5 (paddle.vision.models.shufflenet_v2_x0_5)."""
+    """Build ShuffleNet v2 of scale 0.5 (paddle.vision.models.shufflenet_v2_x0_5)."""
     return _shufflenet("shufflenet_v2_x0_5", 0.5, pretrained, kwargs)
 
 
 def shufflenet_v2_x1_0(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 1 (paddle.vision.models.shufflenet_v2_x1_0)."""
+    """Build ShuffleNet v2 of scale 1 (paddle.vision.models.shufflenet_v2_x1_0)."""
     return _shufflenet("shufflenet_v2_x1_0", 1.0, pretrained, kwargs)
 
 
 def shufflenet_v2_x1_5(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 1.5 (paddle.vision.models.shufflenet_v2_x1_5)."""
+    """Build ShuffleNet v2 of scale 1.5 (paddle.vision.models.shufflenet_v2_x1_5)."""
     return _shufflenet("shufflenet_v2_x1_5", 1.5, pretrained, kwargs)
 
 
 def shufflenet_v2_x2_0(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 2 (paddle.vision.models.shufflenet_v2_x2_0)."""
+    """Build ShuffleNet v2 of scale 2 (paddle.vision.models.shufflenet_v2_x2_0)."""
     return _shufflenet("shufflenet_v2_x2_0", 2.0, pretrained, kwargs)
 
 
 def shufflenet_v2_swish(pretrained: bool | str = False, **kwargs: Any) -> ShuffleNetV2:
-    """ShuffleNet v2 of scale 1 with swish (paddle.vision.models.shufflenet_v2_swish)."""
+    """Build ShuffleNet v2 of scale 1 with swish (paddle.vision.models.shufflenet_v2_swish)."""
     return _shufflenet("shufflenet_v2_swish", 1.0, pretrained, {"act": "swish", **kwargs})

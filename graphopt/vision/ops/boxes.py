@@ -1,4 +1,4 @@
-"""Anchors, their decoding, and the choice of boxes (paddle.vision.ops)."""
+"""Anchors, box decoding and box selection (paddle.vision.ops)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def yolo_loss(
     name: str | None = None,
     scale_x_y: float = 1.0,
 ) -> Variable:
-    """The loss [n] of YOLOv3's output x [n, a (5 + classes), h, w] against boxes that are there.
+    """Compute YOLOv3's loss [n] of its output x [n, a (5 + classes), h, w] against true boxes.
 
-    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32 [n,
-    b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x has
-    those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common with a
-    true box need not predict that it has none. Paddle pages: paddle.vision.ops.yolo_loss,
-    fluid.layers.yolov3_loss.
+    `gt_box` [n, b, 4] has centers, widths and heights as fractions of the image, `gt_label` is
+    int32 [n, b], and `gt_score` [n, b] weighs the boxes. `anchors` lists widths and heights, of
+    which `anchor_mask` selects the ones in x. A cell whose box overlaps a true box by more than
+    `ignore_thresh` is not penalized for predicting an object. Paddle pages:
+    paddle.vision.ops.yolo_loss, fluid.layers.yolov3_loss.
     """
     function = "yolo_loss"
     inputs = {
@@ -77,7 +77,7 @@ def yolo_box(
     iou_aware: bool = False,
     iou_aware_factor: float = 0.5,
 ) -> Pair:
-    """Boxes [n, a * h * w, 4] and scores [n, a * h * w, classes] of YOLOv3's output.
+    """Decode YOLOv3's output to boxes [n, a * h * w, 4] and scores [n, a * h * w, classes].
 
     x is [n, a * (5 + classes), h, w], with `iou_aware` [n, a * (6 + classes), h, w]; `img_size`
     int32 [n, 2] has the heights and widths of the images. Boxes with less confidence than
@@ -121,10 +121,10 @@ def prior_box(
     min_max_aspect_ratios_order: bool = False,
     name: str | None = None,
 ) -> Pair:
-    """Boxes of several sizes and shapes at each pixel of a feature map [n, c, h, w] of images.
+    """Generate boxes of several sizes and shapes at each pixel of a feature map [n, c, h, w].
 
-    The boxes and their variances are [h, w, boxes, 4], in fractions of the image. ValueError unless
-    `steps` are a width and a height. Paddle page: paddle.vision.ops.prior_box.
+    The boxes and their variances are [h, w, boxes, 4], in fractions of the image. Raises ValueError
+    unless `steps` are a width and a height. Paddle page: paddle.vision.ops.prior_box.
     """
     function = "prior_box"
     apart = _floats(steps, "steps", function)
@@ -162,11 +162,11 @@ def box_coder(
     axis: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Boxes as offsets from others, or back (paddle.vision.ops.box_coder).
+    """Encode boxes as offsets from prior boxes, or decode them (paddle.vision.ops.box_coder).
 
-    Encoding takes targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding takes targets [n, m, 4]
-    and priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a
-    Variable like the priors or four numbers; TypeError for anything else.
+    Encoding maps targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding maps targets [n, m, 4] and
+    priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a Variable
+    like the priors, or four numbers; TypeError for another type.
     """
     function = "box_coder"
     inputs = {
@@ -201,11 +201,11 @@ def distribute_fpn_proposals(
     rois_num: Variable | None = None,
     name: str | None = None,
 ) -> tuple[list[Variable], Variable, list[Variable] | None]:
-    """Boxes [r, 4] by the level of the pyramid that fits their size.
+    """Distribute boxes [r, 4] over the levels of a feature pyramid by their size.
 
-    The result has the boxes of each level, their places [r, 1] in the levels after each other, and
-    with `rois_num` int32 [n] the numbers [n] of each level. ValueError unless there are two levels
-    or more. Paddle page: paddle.vision.ops.distribute_fpn_proposals.
+    The results are the boxes of each level, the index [r, 1] of each box in the concatenated levels
+    and, with `rois_num` int32 [n], the counts [n] of each level. Raises ValueError unless there are
+    two levels or more. Paddle page: paddle.vision.ops.distribute_fpn_proposals.
     """
     function = "distribute_fpn_proposals"
     attrs = {
@@ -249,10 +249,10 @@ def generate_proposals(
     return_rois_num: bool = False,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable | None]:
-    """The best boxes of anchors moved by `bbox_deltas` [n, 4 a, h, w], with scores [n, a, h, w].
+    """Move anchors by `bbox_deltas` [n, 4 a, h, w], and select the best by scores [n, a, h, w].
 
-    Boxes [r, 4], their scores [r, 1] and, with `return_rois_num`, how many each image has. The
-    number r depends on the data. Paddle page: paddle.vision.ops.generate_proposals.
+    The results are boxes [r, 4], their scores [r, 1] and, with `return_rois_num`, the count of each
+    image. The number r depends on the data. Paddle page: paddle.vision.ops.generate_proposals.
     """
     function = "generate_proposals"
     given = {
@@ -285,11 +285,11 @@ def nms(
     categories: Sequence[int] | None = None,
     top_k: int | None = None,
 ) -> Variable:
-    """The numbers int64 of boxes [n, 4] that no earlier, or better, one covers.
+    """Return int64 indices of the boxes [n, 4] that no earlier, or better, kept box overlaps.
 
-    In the order of `scores` [n], the best first, if they are given. With `category_idxs` int64 [n]
-    and the list `categories`, boxes of one category cover each other only; `top_k` limits the
-    result. How many there are depends on the data. Paddle page: paddle.vision.ops.nms.
+    With `scores` [n] they are in descending order of score. With `category_idxs` int64 [n] and the
+    list `categories`, only boxes of the same category suppress each other; `top_k` limits the
+    result. The number of indices depends on the data. Paddle page: paddle.vision.ops.nms.
     """
     arguments.variable(boxes, "boxes", "nms")
     threshold = arguments.number(iou_threshold, "iou_threshold", "nms")
@@ -330,11 +330,11 @@ def matrix_nms(
     return_rois_num: bool = True,
     name: str | None = None,
 ) -> tuple[Variable, Variable | None, Variable | None]:
-    """Rows (class, score, box) of boxes [n, b, 4] whose score stays above `post_threshold`.
+    """Return rows (class, score, box) for boxes [n, b, 4] that score above `post_threshold`.
 
-    Overlap with better boxes lowers the scores [n, classes, b], at once for all boxes. The other
-    results are how many rows each image has, and which box each row is, where they are requested.
-    Paddle page: paddle.vision.ops.matrix_nms.
+    Overlap with better boxes lowers the scores [n, classes, b], for all boxes in one step. The
+    other results, where requested, are the number of rows of each image and the index of each row's
+    box. Paddle page: paddle.vision.ops.matrix_nms.
     """
     function = "matrix_nms"
     inputs = {

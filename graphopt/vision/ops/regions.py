@@ -1,4 +1,4 @@
-"""Pools over boxes and deformable convolutions (paddle.vision.ops)."""
+"""Pooling over boxes, and deformable convolution (paddle.vision.ops)."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def roi_align(
     aligned: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """Boxes [r, 4] of images [n, c, h, w] as [r, c, height, width], by averages of points.
+    """Pool boxes [r, 4] of images [n, c, h, w] to [r, c, height, width], averaging sample points.
 
     `boxes_num` int32 [n] counts the boxes of each image. With `aligned` a pixel's value is at its
-    centre. Paddle page: paddle.vision.ops.roi_align.
+    center. Paddle page: paddle.vision.ops.roi_align.
     """
     function = "roi_align"
     attrs = {
@@ -64,7 +64,7 @@ def roi_pool(
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """As `roi_align`, by the maximum of the pixels in each cell (paddle.vision.ops.roi_pool)."""
+    """Pool as `roi_align`, with the maximum pixel of each cell (paddle.vision.ops.roi_pool)."""
     return _pool("roi_pool", x, boxes, boxes_num, output_size, spatial_scale, name)
 
 
@@ -76,9 +76,9 @@ def psroi_pool(
     spatial_scale: float = 1.0,
     name: str | None = None,
 ) -> Variable:
-    """As `roi_align`, by the average of channels that each cell has of its own.
+    """Pool as `roi_align`, but average separate channels for each cell.
 
-    x has height * width channels for each one of the result. Raises ValueError where they do not
+    x has height * width channels for each channel of the result; ValueError if its channels do not
     divide. Paddle page: paddle.vision.ops.psroi_pool.
     """
     function = "psroi_pool"
@@ -141,10 +141,10 @@ def deform_conv2d(
     mask: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """A convolution that reads each tap at an offset, times a mask if one is given.
+    """Convolve x, reading each tap at an offset, and scaling it by `mask` if that is not None.
 
-    For d `deformable_groups` and t taps offsets are [n, 2 * d * t, h, w] and masks
-    [n, d * t, h, w]; x, weight and bias are those of `conv2d`.
+    For d `deformable_groups` and t taps, offsets are [n, 2 * d * t, h, w] and masks [n, d * t, h,
+    w]; x, weight and bias have the shapes of `conv2d`.
     Paddle page: paddle.vision.ops.deform_conv2d.
     """
     function = "deform_conv2d"

@@ -1,4 +1,4 @@
-"""Transforms as objects: the base class, chains of them, and those that make arrays.
+"""Transforms as objects: the base class, their composition, and transforms to arrays.
 
 Paddle pages: paddle.vision.transforms.BaseTransform, Compose, ToTensor, Normalize, Transpose.
 """
@@ -22,7 +22,7 @@ class Compose:
         self.transforms = transforms
 
     def __call__(self, data: Any) -> Any:
-        """The data after all transforms; an error also says which one raised it."""
+        """Apply all transforms in order; a note on an error names the transform that raised it."""
         for transform in self.transforms:
             try:
                 data = transform(data)
@@ -39,11 +39,11 @@ class Compose:
 class BaseTransform:
     """Base of transforms; a subclass has a method `_apply_<key>` per kind of input.
 
-    `keys` names the kinds of the elements of an input tuple ("image", "coords", "boxes", "mask", or
-    another name that the subclass has a method for); elements after the last key are passed on.
+    `keys` names the kinds of the elements of an input tuple: "image", "coords", "boxes", "mask", or
+    another name for which the subclass has a method. Elements after the last key pass through.
     `_get_params(inputs)` is called first, and its result is `self.params` in those methods.
 
-    Raises ValueError when `keys` is no sequence, NotImplementedError for a key without a method.
+    Raises ValueError when `keys` is not a sequence, NotImplementedError for a key without a method.
     """
 
     params: Any
@@ -60,10 +60,10 @@ class BaseTransform:
         self.params = None
 
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
-        """Parameters that the methods of one call share, such as random numbers."""
+        """Compute parameters that the methods of one call share, such as random numbers."""
 
     def __call__(self, inputs: Any) -> Any:
-        """The transformed input, or a tuple of them for a tuple."""
+        """Transform an input, or each element of a tuple."""
         if not isinstance(inputs, tuple):
             inputs = (inputs,)
         self.params = self._get_params(inputs)

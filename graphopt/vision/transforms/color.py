@@ -1,4 +1,4 @@
-"""Transforms of colours, at random (paddle.vision.transforms.ColorJitter and its parts).
+"""Random transforms of colors (paddle.vision.transforms.ColorJitter and its parts).
 
 Random numbers come from Python's `random`, as in Paddle.
 """
@@ -21,7 +21,7 @@ def _factor_range(
     bound: tuple[float, float] = (0, float("inf")),
     clip: bool = True,
 ) -> list[float] | None:
-    """The range that factors are drawn from, None for a range without effect."""
+    """Compute the range from which factors are drawn; None for a range without effect."""
     if isinstance(value, numbers.Number):
         number: Any = value
         if number < 0:
@@ -40,7 +40,7 @@ def _factor_range(
 class BrightnessTransform(BaseTransform):
     """Brightness times a factor from [max(0, 1 - value), 1 + value], or from `value` = (low, high).
 
-    Raises ValueError for a negative number, TypeError for anything but a number or a pair.
+    Raises ValueError for a negative number, TypeError unless `value` is a number or a pair.
     """
 
     def __init__(self, value: Any, keys: Sequence[str] | None = None) -> None:
@@ -128,7 +128,7 @@ class ColorJitter(BaseTransform):
 
 
 class Grayscale(BaseTransform):
-    """Shades of grey in 1 or 3 channels; see `to_grayscale`."""
+    """Shades of gray in 1 or 3 channels; see `to_grayscale`."""
 
     def __init__(self, num_output_channels: int = 1, keys: Sequence[str] | None = None) -> None:
         super().__init__(keys)

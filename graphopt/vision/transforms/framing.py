@@ -77,7 +77,7 @@ class RandomResizedCrop(BaseTransform):
         return (height - h) // 2, (width - w) // 2, h, w
 
     def _middle(self, width: int, height: int) -> tuple[int, int]:
-        """The largest size of an allowed aspect ratio."""
+        """Compute the largest (width, height) with an allowed aspect ratio."""
         if width / height < min(self.ratio):
             return width, round(width / min(self.ratio))
         if width / height > max(self.ratio):

@@ -1,7 +1,7 @@
 """Transforms as functions of one image (paddle.vision.transforms).
 
-An image is a Pillow image or a NumPy array (H, W) or (H, W, C), and the result is of the same
-kind unless a function says otherwise. Raises TypeError for anything else, UnsupportedError for a
+An image is a Pillow image or a NumPy array (H, W) or (H, W, C), and the result is of the same kind
+unless a function says otherwise. Raises TypeError for another type, and UnsupportedError for a
 Variable: images are transformed before they are fed.
 """
 
@@ -20,7 +20,7 @@ from graphopt.vision.transforms import functional_pil as on_pil
 
 
 def _backend(img: Any) -> Any:
-    """The module whose functions take this kind of image."""
+    """Select the module with the functions for this kind of image."""
     return on_pil if is_pil_image(img) else on_numpy
 
 
@@ -28,10 +28,10 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 
 
 def to_tensor(pic: Any, data_format: str = "CHW") -> Array:
-    """The image as an array to feed (paddle.vision.transforms.to_tensor).
+    """Convert an image to an array to feed (paddle.vision.transforms.to_tensor).
 
-    Paddle gives a Tensor; here, where programs are static, it is a NumPy array: (C, H, W), or (H,
-    W, C) with `data_format` "HWC". Images of bytes become float32 in 0..1, other dtypes are kept.
+    Paddle returns a Tensor; here, where programs are static, it is a NumPy array: (C, H, W), or (H,
+    W, C) with `data_format` "HWC". Images of bytes become float32 in 0..1; other dtypes are kept.
     Raises ValueError for another `data_format`.
     """
     check_image(pic, "to_tensor")
@@ -41,7 +41,7 @@ def to_tensor(pic: Any, data_format: str = "CHW") -> Array:
 
 
 def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
-    """The image in another size (paddle.vision.transforms.resize).
+    """Resize an image (paddle.vision.transforms.resize).
 
     `size` is (height, width), or the length of the shorter side. `interpolation` is nearest,
     bilinear, bicubic or lanczos; box or hamming for a Pillow image; area for an array. Raises
@@ -62,11 +62,11 @@ def resize(img: Any, size: Any, interpolation: str = "bilinear") -> Any:
 
 
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
-    """The image with more pixels around it (paddle.vision.transforms.pad).
+    """Pad an image on its sides (paddle.vision.transforms.pad).
 
-    `padding` is one number, (left and right, top and bottom), or (left, top, right, bottom).
-    `fill` is the colour for the mode "constant". Raises TypeError for arguments of another kind,
-    ValueError for a sequence of another length, AssertionError for another mode.
+    `padding` is one number, (left and right, top and bottom), or (left, top, right, bottom). `fill`
+    is the color for the mode "constant". Raises TypeError for arguments of another type, ValueError
+    for a sequence of another length, AssertionError for another mode.
     """
     check_image(img, "pad")
     if not isinstance(padding, numbers.Number | list | tuple):
@@ -86,7 +86,7 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def check_padding(padding: Any) -> None:
-    """Raise ValueError for a sequence of neither 2 nor 4 elements."""
+    """Raise ValueError for a sequence whose length is neither 2 nor 4."""
     if isinstance(padding, Sequence) and len(padding) not in (2, 4):
         raise ValueError(
             f"Padding must be an int or a 2, or 4 element tuple, not a {len(padding)} element tuple"
@@ -94,13 +94,13 @@ def check_padding(padding: Any) -> None:
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The box with this corner and size (paddle.vision.transforms.crop)."""
+    """Cut out the box with this corner and size (paddle.vision.transforms.crop)."""
     check_image(img, "crop")
     return _backend(img).crop(img, top, left, height, width)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The middle of the image (paddle.vision.transforms.center_crop).
+    """Cut out the middle of an image (paddle.vision.transforms.center_crop).
 
     `output_size` is (height, width), or one number for both.
     """
@@ -114,28 +114,28 @@ def center_crop(img: Any, output_size: Any) -> Any:
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged (paddle.vision.transforms.hflip)."""
+    """Mirror left and right (paddle.vision.transforms.hflip)."""
     check_image(img, "hflip")
     return _backend(img).hflip(img)
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged (paddle.vision.transforms.vflip)."""
+    """Mirror top and bottom (paddle.vision.transforms.vflip)."""
     check_image(img, "vflip")
     return _backend(img).vflip(img)
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """Brighter or darker: 0 is black, 1 the image (paddle.vision.transforms.adjust_brightness).
+    """Scale the brightness: 0 is black, 1 the image (paddle.vision.transforms.adjust_brightness).
 
-    An array is taken as bytes.
+    An array is cast to bytes.
     """
     check_image(img, "adjust_brightness")
     return _backend(img).adjust_brightness(img, brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """0 is grey, 1 the image (paddle.vision.transforms.adjust_contrast).
+    """Scale the contrast: 0 is gray, 1 the image (paddle.vision.transforms.adjust_contrast).
 
     Raises TypeError for an array that is not uint8.
     """
@@ -144,16 +144,17 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """0 is black and white, 1 the image (paddle.vision.transforms.adjust_saturation).
+    """Scale the saturation: 0 is gray, 1 the image (paddle.vision.transforms.adjust_saturation).
 
-    For an array the factor is drawn at random up to `saturation_factor`, as in Paddle.
+    For an array the factor is random: uniform between max(0, 1 - `saturation_factor`) and 1 +
+    `saturation_factor`.
     """
     check_image(img, "adjust_saturation")
     return _backend(img).adjust_saturation(img, saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """Colours with the hue rotated by a share of the circle (paddle.vision.transforms.adjust_hue).
+    """Rotate the hue by a fraction of the circle (paddle.vision.transforms.adjust_hue).
 
     Raises ValueError unless `hue_factor` is in [-0.5, 0.5].
     """
@@ -173,10 +174,10 @@ def affine(
     fill: Any = 0,
     center: Any = None,
 ) -> Any:
-    """Rotated, moved, scaled and sheared (paddle.vision.transforms.affine).
+    """Rotate, move, scale and shear an image (paddle.vision.transforms.affine).
 
     `angle` and `shear` are in degrees, `translate` = (x, y) in pixels. Raises TypeError and
-    ValueError for arguments of another kind.
+    ValueError for arguments of another type or value.
     """
     check_image(img, "affine")
     if not isinstance(angle, int | float):
@@ -215,7 +216,7 @@ def _shears(shear: Any) -> list[float]:
 def _affine_matrix(
     center: Any, angle: float, translate: Any, scale: float, shear: Any
 ) -> list[float]:
-    """Source position of each pixel of the result: the inverse of the map, in two rows."""
+    """Compute the map from result pixels to source pixels, as two rows: the inverse of the map."""
     rotation, across, down = (math.radians(degrees) for degrees in (angle, *shear))
     a = math.cos(rotation - down) / math.cos(down)
     b = -math.cos(rotation - down) * math.tan(across) / math.cos(down) - math.sin(rotation)
@@ -238,10 +239,10 @@ def rotate(
     center: Any = None,
     fill: Any = 0,
 ) -> Any:
-    """Rotated counter-clockwise by `angle` degrees (paddle.vision.transforms.rotate).
+    """Rotate counter-clockwise by `angle` degrees (paddle.vision.transforms.rotate).
 
-    `center` is (x, y), the middle if not given. `expand` makes room for the corners. For an array
-    a single number as `fill` is the value of the first channel, as in Paddle.
+    `center` is (x, y), by default the middle. `expand` makes room for the corners. For an array a
+    single number as `fill` is the value of the first channel, as in Paddle.
     """
     check_image(img, "rotate")
     center = tuple(center) if isinstance(center, list) else center
@@ -252,7 +253,7 @@ def rotate(
 def perspective(
     img: Any, startpoints: Any, endpoints: Any, interpolation: str = "nearest", fill: Any = 0
 ) -> Any:
-    """Seen from elsewhere: four points moved to four others (paddle.vision.transforms.perspective).
+    """Move four points of an image to four others (paddle.vision.transforms.perspective).
 
     Points are [x, y].
     """
@@ -264,7 +265,7 @@ def perspective(
 
 
 def _perspective_coefficients(startpoints: Any, endpoints: Any) -> list[float]:
-    """The projective map from the end points back to the start points."""
+    """Solve for the projective map from the end points back to the start points."""
     rows = []
     for (x, y), (u, v) in zip(endpoints, startpoints, strict=True):
         rows.append([x, y, 1, 0, 0, 0, -u * x, -u * y])
@@ -274,7 +275,7 @@ def _perspective_coefficients(startpoints: Any, endpoints: Any) -> list[float]:
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """In shades of grey (paddle.vision.transforms.to_grayscale).
+    """Convert an image to shades of gray (paddle.vision.transforms.to_grayscale).
 
     Raises ValueError unless `num_output_channels` is 1 or 3.
     """
@@ -287,7 +288,7 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 def normalize(
     img: Any, mean: Any, std: Any, data_format: str = "CHW", to_rgb: bool = False
 ) -> Array:
-    """(img - mean) / std per channel (paddle.vision.transforms.normalize).
+    """Compute (img - mean) / std per channel (paddle.vision.transforms.normalize).
 
     A Pillow image becomes a float32 array. `to_rgb` reverses the last axis first.
     """
@@ -298,9 +299,9 @@ def normalize(
 
 
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any, inplace: bool = False) -> Any:
-    """A rectangle at row `i`, column `j` overwritten with `v` (paddle.vision.transforms.erase).
+    """Overwrite a rectangle at row `i`, column `j` with `v` (paddle.vision.transforms.erase).
 
-    An array is changed itself with `inplace`.
+    With `inplace` it changes the array itself.
     """
     check_image(img, "erase")
     if is_pil_image(img):

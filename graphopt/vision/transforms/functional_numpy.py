@@ -17,7 +17,7 @@ from graphopt.vision.transforms import numpy_color, numpy_warp
 
 
 def to_tensor(pic: Array, data_format: str) -> Array:
-    """The image as an array in the given layout; 8-bit values are divided by 255."""
+    """Convert an image to an array of this layout, dividing 8-bit values by 255."""
     if pic.ndim == 2:
         pic = pic[:, :, None]
     if data_format == "CHW":
@@ -28,12 +28,12 @@ def to_tensor(pic: Array, data_format: str) -> Array:
 
 
 def resize(img: Array, size: tuple[int, int], interpolation: str) -> Array:
-    """To `size` = (height, width)."""
+    """Resize to `size` = (height, width)."""
     return numpy_resize.resize(img, size, interpolation)
 
 
 def pad(img: Array, sides: tuple[int, int, int, int], fill: Any, padding_mode: str) -> Array:
-    """With `sides` = (left, top, right, bottom) more pixels."""
+    """Pad by `sides` = (left, top, right, bottom) pixels."""
     left, top, right, bottom = sides
     widths = ((top, bottom), (left, right), (0, 0))[: img.ndim]
     if padding_mode != "constant":
@@ -50,17 +50,17 @@ def pad(img: Array, sides: tuple[int, int, int, int], fill: Any, padding_mode: s
 
 
 def crop(img: Array, top: int, left: int, height: int, width: int) -> Array:
-    """The box with this corner and size, as a view; parts outside the image are cut off."""
+    """Cut out a box, as a view; parts outside the image are cut off."""
     return img[top : top + height, left : left + width]
 
 
 def hflip(img: Array) -> Array:
-    """Left and right exchanged."""
+    """Mirror left and right."""
     return np.ascontiguousarray(img[:, ::-1])
 
 
 def vflip(img: Array) -> Array:
-    """Top and bottom exchanged."""
+    """Mirror top and bottom."""
     return np.ascontiguousarray(img[::-1])
 
 
@@ -73,18 +73,21 @@ def _looked_up(img: Array, values: Array, function: str) -> Array:
 
 
 def adjust_brightness(img: Array, factor: float) -> Array:
-    """Each value times `factor`."""
+    """Multiply each value by `factor`."""
     levels = np.arange(256)
     return _looked_up(img.astype(np.uint8), levels * factor, "adjust_brightness")
 
 
 def adjust_contrast(img: Array, factor: float) -> Array:
-    """Each value's distance from 74 times `factor`."""
+    """Multiply each value's distance from 74 by `factor`."""
     return _looked_up(img, (np.arange(256) - 74) * factor + 74, "adjust_contrast")
 
 
 def adjust_saturation(img: Array, factor: float) -> Array:
-    """Blended with its grey version by a random share up to `factor` (channels are BGR)."""
+    """Blend an image with its gray version; channels are BGR.
+
+    The image's weight is uniform between max(0, 1 - `factor`) and 1 + `factor`.
+    """
     alpha = np.random.uniform(max(0, 1 - factor), 1 + factor)
     colours = img.astype(np.float32)
     grey = numpy_color.grey(colours, "BGR")[..., None]
@@ -92,7 +95,7 @@ def adjust_saturation(img: Array, factor: float) -> Array:
 
 
 def adjust_hue(img: Array, factor: float) -> Array:
-    """With the hue rotated by `factor` of the circle (channels are BGR)."""
+    """Rotate the hue by `factor` of the circle (channels are BGR)."""
     if img.ndim != 3 or img.shape[2] != 3:
         raise ValueError(f"adjust_hue: expected shape (H, W, 3), but received {img.shape}")
     hsv = numpy_color.bgr_to_hsv(img.astype(np.uint8))
@@ -110,7 +113,7 @@ def affine(
     fill: Any,
     center: Sequence[float],
 ) -> Array:
-    """Rotated, scaled, sheared and moved; `translate` replaces the shift of the rotation."""
+    """Rotate, scale, shear and move; `translate` replaces the shift of the rotation."""
     fill = (fill,) * 3 if isinstance(fill, int) else fill
     rotation = numpy_warp.rotation_matrix(center, angle, scale)
     across, down = (math.tan(math.radians(degrees)) for degrees in shear)
@@ -122,7 +125,7 @@ def affine(
 def rotate(
     img: Array, angle: float, interpolation: str, expand: bool, center: Any, fill: Any
 ) -> Array:
-    """Rotated counter-clockwise by `angle` degrees."""
+    """Rotate counter-clockwise by `angle` degrees."""
     height, width = img.shape[:2]
     center = (width / 2.0, height / 2.0) if center is None else center
     matrix = numpy_warp.rotation_matrix(center, angle, 1.0)
@@ -134,7 +137,7 @@ def rotate(
 
 
 def _extent(width: int, height: int, angle: float, center: Sequence[float]) -> tuple[int, int]:
-    """The size of the upright box around a rotated image."""
+    """Compute the size of the upright box around a rotated image."""
     radians = -math.radians(angle)
     # Rounded, so that right angles have whole-number corners.
     cosine, sine = round(math.cos(radians), 15), round(math.sin(radians), 15)
@@ -153,19 +156,19 @@ def _extent(width: int, height: int, angle: float, center: Sequence[float]) -> t
 def perspective(
     img: Array, startpoints: Any, endpoints: Any, interpolation: str, fill: Any
 ) -> Array:
-    """Under the projective map that takes four points to four others."""
+    """Warp an image by the projective map from four points to four others."""
     matrix = numpy_warp.perspective_matrix(startpoints, endpoints)
     return numpy_warp.warp_perspective(img, matrix, interpolation, fill)
 
 
 def to_grayscale(img: Array, num_output_channels: int) -> Array:
-    """Grey (H, W, 1), or the same three times (channels are RGB)."""
+    """Convert to gray (H, W, 1), or repeat it three times (channels are RGB)."""
     grey = numpy_color.grey(img, "RGB")[:, :, None]
     return grey if num_output_channels == 1 else np.broadcast_to(grey, img.shape)
 
 
 def normalize(img: Any, mean: Any, std: Any, data_format: str, to_rgb: bool) -> Array:
-    """(img - mean) / std per channel."""
+    """Compute (img - mean) / std per channel."""
     shape = (-1, 1, 1) if data_format == "CHW" else (1, 1, -1)
     mean, std = (np.float32(np.array(values).reshape(shape)) for values in (mean, std))
     if to_rgb:
@@ -174,7 +177,7 @@ def normalize(img: Any, mean: Any, std: Any, data_format: str, to_rgb: bool) -> 
 
 
 def erase(img: Array, i: int, j: int, h: int, w: int, v: Any, inplace: bool) -> Array:
-    """With a rectangle overwritten, in the image itself or in a copy."""
+    """Overwrite a rectangle, in the image itself or in a copy."""
     result = img if inplace else img.copy()
     result[i : i + h, j : j + w, ...] = v
     return result

@@ -23,7 +23,7 @@ def _filter(interpolation: Any) -> Any:
 
 
 def to_tensor(pic: Any, data_format: str) -> Array:
-    """The image as an array in the given layout; 8-bit values are divided by 255."""
+    """Convert an image to an array of this layout, dividing 8-bit values by 255."""
     if pic.mode in ("I", "I;16"):
         array = np.asarray(pic, np.int32)
     elif pic.mode == "F":
@@ -39,12 +39,12 @@ def to_tensor(pic: Any, data_format: str) -> Array:
 
 
 def resize(img: Any, size: tuple[int, int], interpolation: str) -> Any:
-    """To `size` = (height, width)."""
+    """Resize to `size` = (height, width)."""
     return img.resize((size[1], size[0]), _filter(interpolation))
 
 
 def pad(img: Any, sides: tuple[int, int, int, int], fill: Any, padding_mode: str) -> Any:
-    """With `sides` = (left, top, right, bottom) more pixels."""
+    """Pad by `sides` = (left, top, right, bottom) pixels."""
     pil = pillow()
     palette = img.getpalette() if img.mode == "P" else None
     if padding_mode == "constant":
@@ -60,37 +60,37 @@ def pad(img: Any, sides: tuple[int, int, int, int], fill: Any, padding_mode: str
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The box with this corner and size; black where it leaves the image."""
+    """Cut out a box; it is black outside the image."""
     return img.crop((left, top, left + width, top + height))
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged."""
+    """Mirror left and right."""
     return img.transpose(pillow().Image.Transpose.FLIP_LEFT_RIGHT)
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged."""
+    """Mirror top and bottom."""
     return img.transpose(pillow().Image.Transpose.FLIP_TOP_BOTTOM)
 
 
 def adjust_brightness(img: Any, factor: float) -> Any:
-    """Blended with black."""
+    """Blend an image with black."""
     return pillow().ImageEnhance.Brightness(img).enhance(factor)
 
 
 def adjust_contrast(img: Any, factor: float) -> Any:
-    """Blended with its mean grey."""
+    """Blend an image with its mean gray."""
     return pillow().ImageEnhance.Contrast(img).enhance(factor)
 
 
 def adjust_saturation(img: Any, factor: float) -> Any:
-    """Blended with its grey version."""
+    """Blend an image with its gray version."""
     return pillow().ImageEnhance.Color(img).enhance(factor)
 
 
 def adjust_hue(img: Any, factor: float) -> Any:
-    """With the hue rotated by `factor` of the circle; images without colour are not changed."""
+    """Rotate the hue by `factor` of the circle; images without color are not changed."""
     mode = img.mode
     if mode in ("L", "1", "I", "F"):
         return img
@@ -102,14 +102,14 @@ def adjust_hue(img: Any, factor: float) -> Any:
 
 
 def _fill_for(img: Any, fill: Any) -> Any:
-    """A number as a colour of the image's own mode."""
+    """Convert a fill number to a color of the image's mode."""
     if not isinstance(fill, int) or len(img.getbands()) < 3:
         return fill
     return (fill,) * (4 if img.mode == "CMYK" else 3)
 
 
 def affine(img: Any, matrix: Sequence[float], interpolation: str, fill: Any) -> Any:
-    """Each pixel (x, y) taken from `matrix` @ (x, y, 1) of the image."""
+    """Sample each result pixel (x, y) from the image at `matrix` @ (x, y, 1)."""
     method = pillow().Image.Transform.AFFINE
     return img.transform(
         img.size, method, list(matrix), _filter(interpolation), fillcolor=_fill_for(img, fill)
@@ -117,12 +117,12 @@ def affine(img: Any, matrix: Sequence[float], interpolation: str, fill: Any) -> 
 
 
 def rotate(img: Any, angle: float, interpolation: str, expand: bool, center: Any, fill: Any) -> Any:
-    """Rotated counter-clockwise by `angle` degrees."""
+    """Rotate counter-clockwise by `angle` degrees."""
     return img.rotate(angle, _filter(interpolation), expand, center, fillcolor=_fill_for(img, fill))
 
 
 def perspective(img: Any, coefficients: Sequence[float], interpolation: str, fill: Any) -> Any:
-    """Under a projective map with these eight coefficients."""
+    """Warp an image by the projective map with these eight coefficients."""
     method = pillow().Image.Transform.PERSPECTIVE
     return img.transform(
         img.size, method, list(coefficients), _filter(interpolation), fillcolor=_fill_for(img, fill)
@@ -130,7 +130,7 @@ def perspective(img: Any, coefficients: Sequence[float], interpolation: str, fil
 
 
 def to_grayscale(img: Any, num_output_channels: int) -> Any:
-    """Grey in one channel (mode L) or in three equal ones."""
+    """Convert to gray in one channel (mode L) or in three equal ones."""
     grey = img.convert("L")
     if num_output_channels == 1:
         return grey
@@ -138,7 +138,7 @@ def to_grayscale(img: Any, num_output_channels: int) -> Any:
 
 
 def erase(img: Any, i: int, j: int, h: int, w: int, v: Any) -> Any:
-    """With a rectangle overwritten."""
+    """Overwrite a rectangle."""
     array = np.array(img, np.uint8)
     array[i : i + h, j : j + w, ...] = v
     return pillow().Image.fromarray(array)

@@ -194,7 +194,7 @@ class RandomPerspective(BaseTransform):
     def get_params(
         self, width: int, height: int, distortion_scale: float
     ) -> tuple[list[list[int]], list[list[int]]]:
-        """The corners, clockwise from the top left, and where they go."""
+        """Return the corners, clockwise from the top left, and draw their targets."""
         across = int(distortion_scale * (width // 2)) + 1
         down = int(distortion_scale * (height // 2)) + 1
 

@@ -12,7 +12,7 @@ _FIXED_SHARES = np.array([9798, 19235, 3735])
 
 
 def grey(img: Array, order: str) -> Array:
-    """The image (H, W, 3) as (H, W) of the same dtype; `order` of its channels is RGB or BGR."""
+    """Convert an image (H, W, 3) to gray (H, W) of the same dtype; `order` is RGB or BGR."""
     if img.ndim != 3 or img.shape[2] not in (3, 4):
         raise ValueError(f"expected an image of shape (H, W, 3), but received {img.shape}")
     step = 1 if order == "RGB" else -1
@@ -28,7 +28,7 @@ def grey(img: Array, order: str) -> Array:
 
 
 def bgr_to_hsv(img: Array) -> Array:
-    """Hue, saturation and value (H, W, 3), each in 0..255."""
+    """Convert to hue, saturation and value (H, W, 3), each in 0..255."""
     b, g, r = (img[..., k].astype(np.int64) for k in range(3))
     value = np.maximum(np.maximum(b, g), r)
     spread = value - np.minimum(np.minimum(b, g), r)
@@ -44,13 +44,13 @@ def bgr_to_hsv(img: Array) -> Array:
 
 
 def _reciprocals(scale: float) -> Array:
-    """scale / n in 12 bits for n in 0..255, and 0 for 0."""
+    """Compute scale / n with 12 fraction bits for n in 0..255, and 0 for n = 0."""
     numbers = np.arange(1, 256)
     return np.append(0, np.rint(scale * (1 << 12) / numbers)).astype(np.int64)
 
 
 def hsv_to_bgr(img: Array) -> Array:
-    """The inverse of `bgr_to_hsv`, up to rounding."""
+    """Invert `bgr_to_hsv`, up to rounding."""
     f = np.float32
     hue = img[..., 0].astype(f) * f(6 / 255)
     saturation, value = (img[..., k].astype(f) * f(1 / 255) for k in (1, 2))

@@ -15,7 +15,7 @@ _BITS = 10  # fraction bits of the coordinates that an affine map adds up
 
 
 def rotation_matrix(center: Sequence[float], angle: float, scale: float) -> Array:
-    """The map (2, 3) that rotates counter-clockwise by `angle` degrees around `center`."""
+    """Build the map (2, 3) that rotates counter-clockwise by `angle` degrees around `center`."""
     x, y = (float(np.float32(c)) for c in center)
     radians = angle * math.pi / 180
     a, b = math.cos(radians) * scale, math.sin(radians) * scale
@@ -23,7 +23,7 @@ def rotation_matrix(center: Sequence[float], angle: float, scale: float) -> Arra
 
 
 def colour(fill: Any, channels: int) -> Array:
-    """A fill value per channel; a single number is that of the first one, as OpenCV has it."""
+    """Expand a fill value to all channels; a number fills only the first, as in OpenCV."""
     values = [fill] if isinstance(fill, int | float) else list(fill)
     values = [*values, *([0] * channels)]
     return np.array(values[:channels])
@@ -32,7 +32,7 @@ def colour(fill: Any, channels: int) -> Array:
 def warp_affine(
     img: Array, matrix: Array, size: tuple[int, int], interpolation: str, fill: Any
 ) -> Array:
-    """The image under the map (2, 3), in `size` = (width, height)."""
+    """Warp an image by the map (2, 3) to `size` = (width, height)."""
     check_sampled(img, interpolation, "rotate")
     m = _invert(matrix)
     x, y = np.arange(size[0]), np.arange(size[1])
@@ -56,7 +56,7 @@ def _invert(matrix: Array) -> Array:
 
 
 def warp_perspective(img: Array, matrix: Array, interpolation: str, fill: Any) -> Array:
-    """The image under the projective map (3, 3), in its own size."""
+    """Warp an image by the projective map (3, 3), keeping its size."""
     check_sampled(img, interpolation, "perspective")
     m = np.linalg.inv(matrix)
     x, y = np.arange(img.shape[1])[None, :], np.arange(img.shape[0])[:, None]
@@ -72,7 +72,7 @@ def warp_perspective(img: Array, matrix: Array, interpolation: str, fill: Any) -
 
 
 def perspective_matrix(startpoints: Any, endpoints: Any) -> Array:
-    """The projective map (3, 3) that takes four points to four others."""
+    """Solve for the projective map (3, 3) that moves four points to four others."""
     source, target = (np.asarray(p, np.float32).astype(float) for p in (startpoints, endpoints))
     rows, values = [], []
     for axis in (0, 1):

@@ -1,4 +1,4 @@
-"""DistributedStrategy: the settings of fleet, each obeyed, refused or said to be without effect."""
+"""DistributedStrategy: the settings of fleet, each obeyed, refused or reported as ineffective."""
 
 from __future__ import annotations
 
@@ -109,20 +109,20 @@ class DistributedStrategy:
         return "\n".join(["DistributedStrategy", *changed])
 
     def _stage(self) -> int:
-        """The stage of sharding: 1 and 2 spread state and gradients, 3 parameters, too."""
+        """Check the stage of sharding: 1 and 2 spread state and gradients, 3 parameters too."""
         stage = self.sharding_configs["stage"]
         if stage not in (1, 2, 3):
             raise ValueError(f"sharding_configs['stage'] is {stage}; it is 1, 2 or 3")
         return stage
 
     def _degree(self) -> int:
-        """The devices of a replica, by tensor parallelism or by the hybrid settings."""
+        """Return the devices per replica, by tensor parallelism or by the hybrid settings."""
         if self.tensor_parallel:
             return int(self.tensor_parallel_configs["tensor_parallel_degree"])
         return int(self.hybrid_configs["mp_degree"])
 
     def to_build_strategy(self) -> BuildStrategy:
-        """The BuildStrategy, with the settings that stand beside it here.
+        """Copy the BuildStrategy, and add the settings that DistributedStrategy has separately.
 
         Raises ValueError for an unknown `scale_strategy`, or stage of sharding.
         """
@@ -148,7 +148,7 @@ class DistributedStrategy:
 
 
 def _copy_default(value: Any) -> Any:
-    """A value of its own: lists for the defaults that are sequences."""
+    """Copy a default value; sequences become lists."""
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, dict) else value

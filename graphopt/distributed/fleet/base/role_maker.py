@@ -28,42 +28,42 @@ class Role:
 class RoleMakerBase:
     """A trainer among several, by its number and all endpoints.
 
-    The methods have the names of Paddle 1.8; those of 2.x begin with an underscore.
+    The methods have the names of Paddle 1.8; the names of 2.x begin with an underscore.
     """
 
     def __init__(self, index: int, count: int, endpoints: Sequence[str]) -> None:
         self._current_id, self._count, self._endpoints = index, count, list(endpoints)
 
     def worker_index(self) -> int:
-        """The number of this trainer, from 0."""
+        """Return the number of this trainer, from 0."""
         return self._current_id
 
     def worker_num(self) -> int:
-        """The number of trainers."""
+        """Return the number of trainers."""
         return self._count
 
     def is_first_worker(self) -> bool:
-        """True for trainer 0."""
+        """Return True for trainer 0."""
         return self._current_id == 0
 
     def is_worker(self) -> bool:
-        """True: every process trains."""
+        """Return True: every process trains."""
         return True
 
     def is_server(self) -> bool:
-        """False: there is no parameter server."""
+        """Return False: there is no parameter server."""
         return False
 
     def server_num(self) -> int:
-        """0: there is no parameter server."""
+        """Return 0: there is no parameter server."""
         return 0
 
     def get_trainer_endpoints(self) -> list[str]:
-        """host:port of each trainer."""
+        """Return host:port of each trainer."""
         return list(self._endpoints)
 
     def get_pserver_endpoints(self) -> list[str]:
-        """No endpoint: there is no parameter server."""
+        """Return no endpoints: there is no parameter server."""
         return []
 
     def generate_role(self) -> None:
@@ -80,10 +80,10 @@ class RoleMakerBase:
 
 
 class PaddleCloudRoleMaker(RoleMakerBase):
-    """The role that Paddle's environment gives: PADDLE_TRAINER_ID and so on.
+    """The role in Paddle's environment variables: PADDLE_TRAINER_ID and so on.
 
     Raises UnsupportedError where the environment names parameter servers, WorldError (ValueError)
-    for variables that do not fit together.
+    for inconsistent variables.
     """
 
     def __init__(self, is_collective: bool = False, **kwargs: Any) -> None:
@@ -96,9 +96,9 @@ class PaddleCloudRoleMaker(RoleMakerBase):
 
 
 class UserDefinedRoleMaker(RoleMakerBase):
-    """The role that a script gives: `current_id` of `worker_num`, or of `worker_endpoints`.
+    """A role that a script defines: `current_id` of `worker_num`, or of `worker_endpoints`.
 
-    Raises UnsupportedError for another role than that of a worker, and for server endpoints.
+    Raises UnsupportedError for server endpoints and for roles other than WORKER.
     """
 
     def __init__(

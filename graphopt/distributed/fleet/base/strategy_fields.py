@@ -1,6 +1,6 @@
 """The fields of DistributedStrategy, each with its default and its meaning here.
 
-Defaults are those of Paddle 2.6.2. A field is obeyed, has no effect, or is refused.
+The defaults are from Paddle 2.6.2. A field is obeyed, has no effect, or is refused.
 """
 
 from __future__ import annotations

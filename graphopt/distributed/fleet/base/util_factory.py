@@ -33,17 +33,17 @@ class UtilBase:
         return self.role_maker
 
     def barrier(self, comm_world: str = "worker") -> None:
-        """Wait until every trainer has come here."""
+        """Wait until every trainer reaches the barrier."""
         _check_world(comm_world)
         barrier()
 
     def all_gather(self, input: Any, comm_world: str = "worker") -> list[Any]:
-        """The numbers of all trainers, in their order."""
+        """Gather the number, or array, of each trainer in their order."""
         _check_world(comm_world)
         return [item.item() if item.ndim == 0 else item for item in _gather(input)]
 
     def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:
-        """The sum, minimum or maximum of an array over all trainers, a NumPy array.
+        """Reduce an array over all trainers to its sum, minimum or maximum, a NumPy array.
 
         Raises ValueError for another mode.
         """
@@ -53,9 +53,10 @@ class UtilBase:
         return _REDUCTIONS[mode](np.stack(_gather(input)), axis=0)
 
     def get_file_shard(self, files: Sequence[str]) -> list[str]:
-        """This trainer's part of a list of files; the first trainers have one more each.
+        """Select this trainer's part of a list of files.
 
-        Raises TypeError unless `files` is a list.
+        If the files do not divide evenly, each of the first trainers has one more. Raises TypeError
+        unless `files` is a list.
         """
         if not isinstance(files, list):
             raise TypeError("files should be a list of file need to be read.")
@@ -79,9 +80,9 @@ def _check_world(comm_world: str) -> None:
 
 
 def _gather(value: Any) -> list[np.ndarray[Any, Any]]:
-    """An array of each trainer, in their order; all of the same shape and dtype.
+    """Gather the array of each trainer, in their order; all have the same shape and dtype.
 
-    A process that is alone has its own only. All trainers must call it.
+    A lone process has only its own. All trainers must call it.
     """
     own = np.asarray(value)
     group = join()

@@ -1,4 +1,4 @@
-"""Layers of texts side by side and of trees (paddle.fluid.contrib.layers)."""
+"""Layers that match two texts, and convolutions over trees (paddle.fluid.contrib.layers)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def match_matrix_tensor(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> tuple[Variable, Variable]:
-    """The products of each row of a sequence of x and each row of one of y, by several matrices.
+    """Multiply each row of a sequence of x by each row of one of y, through several matrices.
 
     Rows are [n, d] and [m, d] with lod_level 1. Sequences of k and l rows give channel_num * k * l
-    rows of one number. Also returns the rows of x times the matrices. ValueError for rows of
-    unknown width, UnsupportedError for those without lengths. Paddle page:
+    rows of one number. Also returns the products of x and the matrices. Raises ValueError for rows
+    of unknown width, UnsupportedError for rows without lengths. Paddle page:
     fluid.contrib.layers.match_matrix_tensor.
     """
     function = "match_matrix_tensor"
@@ -60,12 +60,12 @@ def tree_conv(
     bias_attr: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """A convolution over each node of a tree and those below it: [b, n, output_size, num_filters].
+    """Convolve each node of a tree with its descendants: [b, n, output_size, num_filters].
 
-    Nodes are [b, n, d]; `edge_set`, int32 [b, m, 2], has the numbers of a node, from 1 on, and a
-    child, and ends with the first 0. The parameter is [d, 3, output_size, num_filters], of float32
-    or float64 as the nodes. Nodes that no edge can connect give 0, where 1.8.5 leaves them
-    undefined; gradients are the derivatives (see `pd.tree_conv`). Paddle page:
+    Nodes are [b, n, d]; `edge_set`, int32 [b, m, 2], has pairs of a node and its child, numbered
+    from 1, and ends with the first 0. The parameter is [d, 3, output_size, num_filters], of the
+    dtype of the nodes, float32 or float64. Nodes that no edge can connect give 0, where 1.8.5
+    leaves them undefined; gradients are the true derivatives (see `pd.tree_conv`). Paddle page:
     fluid.contrib.layers.tree_conv.
     """
     function = "tree_conv"

@@ -32,10 +32,10 @@ def fused_elemwise_activation(
     scale: float = 0.0,
     save_intermediate_out: bool = True,
 ) -> Variable:
-    """An elementwise function and an activation, the outer one first in `functor_list`.
+    """Apply an elementwise function and an activation, the outer one first in `functor_list`.
 
-    Each of "elementwise_add", "relu", "scale", "tanh" and "sigmoid"; `scale` is the factor of
-    "scale". Paddle page: fluid.contrib.layers.fused_elemwise_activation.
+    The functors are "elementwise_add", "relu", "scale", "tanh" and "sigmoid"; `scale` is the factor
+    of "scale". Paddle page: fluid.contrib.layers.fused_elemwise_activation.
     """
     function = "fused_elemwise_activation"
     names = functor_list.split(",") if isinstance(functor_list, str) else list(functor_list)
@@ -56,24 +56,24 @@ def fused_elemwise_activation(
 def partial_concat(
     input: Variable | Sequence[Variable], start_index: int = 0, length: int = -1
 ) -> Variable:
-    """The columns from `start_index` on of each matrix, side by side (contrib.partial_concat)."""
+    """Concatenate the columns from `start_index` on of each matrix (contrib.partial_concat)."""
     return _partial("partial_concat", input, start_index, length)
 
 
 def partial_sum(
     input: Variable | Sequence[Variable], start_index: int = 0, length: int = -1
 ) -> Variable:
-    """The columns from `start_index` on of each matrix, added up (contrib.partial_sum)."""
+    """Add up the columns from `start_index` on of each matrix (contrib.partial_sum)."""
     return _partial("partial_sum", input, start_index, length)
 
 
 def shuffle_batch(x: Variable, seed: int | Variable | None = None) -> Variable:
-    """The rows of x in random order (paddle.fluid.contrib.layers.shuffle_batch).
+    """Shuffle the rows of x (paddle.fluid.contrib.layers.shuffle_batch).
 
     A row is along the last axis of x [..., columns]; the result has the shape of x. The order
-    follows from the seed of the program and the number of the run, or from `seed` alone: then
-    batches of one size have the same order at each run. Raises TypeError for an x that is no
-    Variable and UnsupportedError for a `seed` that is one.
+    follows from the program's seed and the run number, or from `seed` alone: then batches of one
+    size have the same order in each run. Raises TypeError for an x that is no Variable and
+    UnsupportedError for a `seed` that is one.
     """
     function = "shuffle_batch"
     x = arguments.variable(x, "x", function)

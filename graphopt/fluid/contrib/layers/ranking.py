@@ -26,10 +26,11 @@ def batch_fc(
     bias_attr: Any,
     act: str | None = None,
 ) -> Variable:
-    """A fully connected layer of its own for each group of rows: [groups, n, out].
+    """Apply a separate fully connected layer to each group of rows: [groups, n, out].
 
     `input` is [groups, n, in] of float32 or float64, `param_size` [groups, in, out], `bias_size`
-    [groups, out]. ValueError for sizes that do not fit. Paddle page: incubate.layers.batch_fc.
+    [groups, out]. Raises ValueError for sizes that do not fit. Paddle page:
+    incubate.layers.batch_fc.
     """
     function = "batch_fc"
     shape = list(arguments.variable(input, "input", function).shape)
@@ -55,10 +56,10 @@ def rank_attention(
     max_rank: int = 3,
     max_size: int = 0,
 ) -> Variable:
-    """For each item of a list the items beside it, each times a matrix for the two ranks.
+    """Sum, for each item, the items of its list, each times the matrix of the two ranks.
 
     `input` is [n, d] of float32 or float64. A row of `rank_offset`, int32 [n, 2 * max_rank + 1],
-    has the item's rank from 1 on, then the rank and the row of each item of the list; a rank 0 is
+    has the item's rank from 1 on, then the rank and the row of each item of its list; a rank 0 is
     no item.
     `rank_param_shape` is [max_rank^2 * d, m], and the result [n, m]. The parameter is trained, the
     input is not. `max_size` has no effect. Raises ValueError for sizes that do not fit. Paddle
@@ -87,11 +88,11 @@ def rank_attention(
 def tdm_child(
     x: Variable, node_nums: int, child_nums: int, param_attr: Any = None, dtype: Any = "int32"
 ) -> tuple[Variable, Variable]:
-    """The children of nodes in a tree of items [..., child_nums], and which of them are items.
+    """Look up the children of nodes in a tree, [..., child_nums], and which of them are items.
 
-    Nodes `x` are int32 or int64, as the results, which have `dtype`.
-    The tree is a parameter [node_nums, 3 + child_nums] that is not trained: a row has the item, the
-    layer, the ancestor and the children, 0 for none. Paddle page: incubate.layers.tdm_child.
+    Nodes `x` are int32 or int64, and so are the results, which have `dtype`. The tree is a
+    parameter [node_nums, 3 + child_nums] that is not trained: a row has the item, the layer, the
+    ancestor and the children, 0 for none. Paddle page: incubate.layers.tdm_child.
     """
     function = "tdm_child"
     arguments.variable(x, "x", function)
@@ -120,12 +121,12 @@ def tdm_sampler(
     tree_dtype: Any = "int32",
     dtype: Any = "int32",
 ) -> tuple[Any, Any, Any]:
-    """The nodes above leaves x, integers [n, 1], in each layer of a tree, and others of the layer.
+    """Sample, in each layer of a tree, the ancestor of leaves x, integers [n, 1], and other nodes.
 
-    Results: the nodes, which of them are above the leaf, and which are there at all; for each layer
-    [n, samples + 1, 1], or all of them [n, all] without `output_list`. The parameters, which are
-    not trained, are the nodes above each leaf [leaf_node_num, layers], 0 for none, and the nodes of
-    all layers. Raises ValueError for more samples than nodes. Paddle page:
+    The results are the nodes, a mask of the ancestors, and a mask of the nodes that exist: for each
+    layer [n, samples + 1, 1], or all layers in one [n, all] without `output_list`. The parameters,
+    which are not trained, are the ancestors of each leaf [leaf_node_num, layers], 0 for none, and
+    the nodes of all layers. Raises ValueError for more samples than nodes. Paddle page:
     incubate.layers.tdm_sampler.
     """
     function = "tdm_sampler"
@@ -174,7 +175,7 @@ def fused_seqpool_cvm(
     use_cvm: bool = True,
     cvm_offset: int = 2,
 ) -> list[Variable]:
-    """The sum of each sequence, then `continuous_value_model`, for each of several inputs.
+    """Sum each sequence and apply `continuous_value_model`, for each of several inputs.
 
     `cvm` [sequences, 2] has the shows and clicks. Raises ValueError for a `pool_type` other than
     "sum" and a `cvm_offset` other than 2. Paddle page: incubate.layers.fused_seqpool_cvm.
@@ -191,7 +192,7 @@ def fused_seqpool_cvm(
 def _create_fixed_parameter(
     helper: LayerHelper, attr: Any, shape: Sequence[int], dtype: Any
 ) -> Variable:
-    """A parameter that is not trained."""
+    """Create a parameter that is not trained, 0 by default."""
     made = as_weight_attr(attr, helper.layer_type)
     return helper.parameter(
         made, shape, dtype, default_initializer=Constant(0.0), stop_gradient=True
@@ -199,7 +200,7 @@ def _create_fixed_parameter(
 
 
 def _part(x: Variable, widths: Sequence[int], at: int) -> Variable:
-    """The columns of one layer, [n, width, 1]."""
+    """Slice the columns of one layer, as [n, width, 1]."""
     start = sum(widths[:at])
     part = reshape(slice_(x, [1], [start], [start + widths[at]]), [-1, widths[at], 1])
     part.stop_gradient = True

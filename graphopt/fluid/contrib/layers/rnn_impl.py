@@ -42,10 +42,10 @@ def basic_gru(
     dtype: Any = "float32",
     name: str = "basic_gru",
 ) -> tuple[Variable, Variable]:
-    """Layers of gated recurrent units over sequences [n, t, size] (contrib.layers.basic_gru).
+    """Run layers of gated recurrent units over sequences [n, t, size] (contrib.layers.basic_gru).
 
-    `batch_first=False` swaps n and t. The first states, zeros unless given, and the last ones are
-    [layers * directions, n, hidden]; the outputs of both directions are side by side in the last
+    `batch_first=False` swaps n and t. The initial states, zeros by default, and the final ones are
+    [layers * directions, n, hidden]. The outputs of both directions are concatenated along the last
     axis. After `sequence_length` [n] the states stay, and are the outputs. Dropout is between the
     layers and on the outputs.
     """
@@ -78,9 +78,10 @@ def basic_lstm(
     dtype: Any = "float32",
     name: str = "basic_lstm",
 ) -> tuple[Variable, Variable, Variable]:
-    """Layers of long short-term memories over sequences (contrib.layers.basic_lstm).
+    """Run layers of long short-term memories over sequences (contrib.layers.basic_lstm).
 
-    As `basic_gru`, with two states: returns the outputs, the last hidden states and the last cells.
+    Works as `basic_gru` with two states: it returns the outputs, the final hidden states and the
+    final cells.
     """
 
     def make(own: str, weight: ParamAttr, bias: ParamAttr) -> LSTMCell:
@@ -99,7 +100,7 @@ def basic_lstm(
 def _cells(
     make: Maker, layers: int, bidirectional: bool, attrs: tuple[ParamAttr, ParamAttr], name: str
 ) -> list[list[Cell]]:
-    """The cells of each direction, one for each layer, under Paddle's names."""
+    """Build the cells of each direction, one per layer, under Paddle's names."""
     made: list[list[Cell]] = []
     ways = (("", "fw"), ("_reverse", "bw"))
     for middle, way in ways[: 2 if bidirectional else 1]:
@@ -125,7 +126,7 @@ def _over(
     dropout_prob: float,
     batch_first: bool,
 ) -> tuple[Variable, list[Variable]]:
-    """The outputs of the last layer, and for each kind of state the last ones of all layers."""
+    """Run all directions; return the last layer's outputs, and the final states by kind."""
     x = arguments.variable(input, "input", "basic_rnn")
     x = transpose(x, [1, 0, 2]) if batch_first else x
     mask = None
@@ -152,12 +153,12 @@ def _over(
 
 
 def _by_layer(state: Variable, cells: Sequence[Sequence[Cell]], size: int) -> Variable:
-    """First states [layers * directions, n, size], whatever their shape is."""
+    """Reshape initial states to [layers * directions, n, size]."""
     return reshape(state, [len(cells) * len(cells[0]), -1, size])
 
 
 def _at(x: Variable, index: int) -> Variable:
-    """An item along the first axis."""
+    """Slice an item off the first axis."""
     return squeeze(slice_(x, [0], [index], [index + 1]), [0])
 
 
@@ -167,7 +168,10 @@ def _direction(
     first: Sequence[Sequence[Variable]],
     dropout_prob: float,
 ) -> tuple[Variable, list[list[Variable]]]:
-    """The layers over the steps of `read`, inputs and their mask: outputs and last states."""
+    """Run the layers over the steps of `read`, the inputs and their mask.
+
+    Returns the outputs and the final states of each layer.
+    """
     walk = StaticRNN()
     with walk.step():
         item: Any
@@ -225,7 +229,7 @@ class BasicGRUUnit(_Unit):
         super().__init__(name_scope, dtype, GRUCell(hidden_size, *attrs, *acts, dtype, name_scope))
 
     def forward(self, input: Variable, pre_hidden: Variable) -> Variable:
-        """The new hidden state [n, hidden]."""
+        """Compute the new hidden state [n, hidden]."""
         return self._call_unit(input, pre_hidden)
 
 
@@ -250,7 +254,7 @@ class BasicLSTMUnit(_Unit):
     def forward(
         self, input: Variable, pre_hidden: Variable, pre_cell: Variable
     ) -> tuple[Variable, Variable]:
-        """The new hidden state and cell [n, hidden]."""
+        """Compute the new hidden state and cell [n, hidden]."""
         hidden, cell = self._call_unit(input, [pre_hidden, pre_cell])
         return hidden, cell
 

@@ -1,4 +1,4 @@
-"""An optimizer for float16 as in Paddle 1.8: casts by lists and a scaled loss."""
+"""An optimizer for float16 as in Paddle 1.8: casts by operator lists, and a scaled loss."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
             self._bad = _state("num_bad_steps", 0, "int32")
 
     def get_loss_scaling(self) -> Variable:
-        """The factor of the loss, float32 [1]."""
+        """Return the loss scaling factor, float32 [1]."""
         return self._loss_scaling
 
     def get_scaled_loss(self) -> Variable | None:
-        """The loss times the factor, which is differentiated; None before `minimize`."""
+        """Return the scaled loss, which is differentiated; None before `minimize`."""
         return self._scaled_loss
 
     def backward(
@@ -79,7 +79,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Rewrite the program, scale the loss and append its gradients; the unscaled pairs.
+        """Rewrite the program, scale the loss and append its gradients; return the unscaled pairs.
 
         Raises ValueError for a loss of another program than the factor, which `decorate` has put
         into the default main program.
@@ -100,7 +100,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the operators that check gradients and change the factor, and the updates.
 
-        Returns the operators that update.
+        Returns the update operators.
         """
         if self._use_dynamic_loss_scaling:
             with self._train_program.role(OpRole.OPTIMIZE):
@@ -119,7 +119,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
                     layers.assign(layers.zeros_like(gradient), gradient)
 
     def _change(self, finite: Variable) -> None:
-        """A larger factor after finite steps in a row, a smaller one after others."""
+        """Grow the factor after consecutive finite steps, and shrink it after other steps."""
         zero = layers.fill_constant([1], "int32", 0)
         (grow, shrink), scaling = self._ratios, self._loss_scaling
         to_grow, to_shrink = self._limits
@@ -162,7 +162,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
 
 
 def _state(name: str, value: float, dtype: str) -> Variable:
-    """A number that is kept between steps."""
+    """Create a persistable variable of one number."""
     found = unique_name.generate(name)
     return layers.create_global_var([1], value, dtype, persistable=True, name=found)
 
@@ -178,10 +178,10 @@ def decorate(
     use_dynamic_loss_scaling: bool = True,
     **later: Any,
 ) -> Any:
-    """An optimizer that trains in float16 (fluid.contrib.mixed_precision.decorate).
+    """Wrap an optimizer to train in float16 (fluid.contrib.mixed_precision.decorate).
 
-    `later` arguments are those of Paddle 2.x, such as `use_pure_fp16`: with one of them the result
-    is that of `paddle.static.amp.decorate`.
+    `later` has arguments of Paddle 2.x, such as `use_pure_fp16`; with any of them, the result comes
+    from `paddle.static.amp.decorate`.
     """
     scaling = (incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio, decr_ratio)
     if later:

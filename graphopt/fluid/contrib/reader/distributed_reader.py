@@ -12,10 +12,10 @@ from graphopt.reader.decorator import Reader
 
 
 def distributed_batch_reader(batch_reader: Reader) -> Reader:
-    """The batches of this trainer: one of every group that has a batch for each trainer.
+    """Read the batches of this trainer: one of each group with a batch per trainer.
 
-    A last group without enough batches is left out. The number of trainers and that of this one are
-    PADDLE_TRAINERS_NUM and PADDLE_TRAINER_ID. Raises ValueError for a trainer with no such number.
+    An incomplete last group is dropped. PADDLE_TRAINERS_NUM and PADDLE_TRAINER_ID have the number
+    of trainers and the number of this one. Raises ValueError for a trainer number out of range.
     Paddle page: fluid.contrib.reader.distributed_batch_reader.
     """
     trainers = int(os.environ.get("PADDLE_TRAINERS_NUM", "1"))

@@ -1,4 +1,4 @@
-"""Linear layers with what follows them."""
+"""Linear layers fused with bias, activation and dropout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = ("upscale_in_train", "downscale_in_infer")
 
 
 def kept_mode(mode: str, function: str) -> str:
-    """The name that operators have for a mode of dropout."""
+    """Map a mode of dropout to its name in operators."""
     arguments.choice(mode, "mode", function, MODES)
     return "downgrade_in_infer" if mode == "downscale_in_infer" else mode
 
@@ -32,7 +32,7 @@ def fused_matmul_bias(
     transpose_y: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """x @ y + bias (paddle.incubate.nn.functional.fused_matmul_bias)."""
+    """Compute x @ y + bias (paddle.incubate.nn.functional.fused_matmul_bias)."""
     if bias is None:
         return matmul(x, y, transpose_x, transpose_y, name)
     return add(matmul(x, y, transpose_x, transpose_y), bias, name)
@@ -45,7 +45,7 @@ def fused_linear(
     transpose_weight: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """x @ weight + bias (paddle.incubate.nn.functional.fused_linear)."""
+    """Compute x @ weight + bias (paddle.incubate.nn.functional.fused_linear)."""
     return fused_matmul_bias(x, weight, bias, False, transpose_weight, name)
 
 
@@ -57,7 +57,7 @@ def fused_linear_activation(
     trans_y: bool = False,
     activation: str | None = None,
 ) -> Variable:
-    """An activation, "none", "gelu" or "relu", of x @ y + bias.
+    """Apply an activation, "none", "gelu" or "relu", to x @ y + bias.
 
     Paddle page: paddle.incubate.nn.functional.fused_linear_activation.
     """
@@ -81,9 +81,9 @@ def fused_bias_act(
     quant_max_bound: float = 0,
     quant_min_bound: float = 0,
 ) -> Variable:
-    """(activation of x + bias, + shift) * smooth (paddle.incubate.nn.functional.fused_bias_act).
+    """Compute (act(x + bias) + shift) * smooth (paddle.incubate.nn.functional.fused_bias_act).
 
-    The activations are gelu, relu, geglu and swiglu. Raises UnsupportedError for quantised tensors.
+    The activations are gelu, relu, geglu and swiglu. Raises UnsupportedError for quantized tensors.
     """
     function = "fused_bias_act"
     check_unquantised(function, quant_scale)
@@ -101,7 +101,7 @@ def fused_bias_act(
 
 
 def check_unquantised(function: str, quant_scale: float) -> None:
-    """UnsupportedError when a result should be quantised."""
+    """Raise UnsupportedError for a quantized result."""
     if arguments.number(quant_scale, "quant_scale", function) > 0:
         raise UnsupportedError(
             f"{function}() makes no quantised result: leave quant_scale out, and scale, round and "
@@ -117,7 +117,7 @@ def fused_dropout_add(
     mode: str = "upscale_in_train",
     name: str | None = None,
 ) -> Variable:
-    """dropout(x) + y (paddle.incubate.nn.functional.fused_dropout_add)."""
+    """Compute dropout(x) + y (paddle.incubate.nn.functional.fused_dropout_add)."""
     arguments.choice(mode, "mode", "fused_dropout_add", MODES)
     return add(dropout(x, p, training=training, mode=mode), y, name)
 
@@ -144,7 +144,7 @@ def fused_feedforward(
     add_residual: bool = True,
     name: str | None = None,
 ) -> Variable:
-    """x plus two linear layers with dropouts, normalised before or after.
+    """Add to x two linear layers with dropouts, with a layer norm before or after.
 
     Paddle page: paddle.incubate.nn.functional.fused_feedforward.
     """

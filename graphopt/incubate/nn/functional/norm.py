@@ -1,4 +1,4 @@
-"""Normalisations of what is added up before."""
+"""Normalizations fused with the sum before them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphopt.tensor.math import add, scale
 def _add_residual(
     x: Variable, bias: Variable | None, residual: Variable | None, alpha: float
 ) -> Variable:
-    """x + bias + alpha * residual, of what is given."""
+    """Compute x + bias + alpha * residual, without the terms that are None."""
     x = x if bias is None else add(x, bias)
     return x if residual is None else add(x, scale(residual, alpha))
 
@@ -33,9 +33,9 @@ def fused_rms_norm(
     quant_max_bound: float = 0,
     quant_min_bound: float = 0,
 ) -> Any:
-    """x + bias + residual over its root mean square, times a weight, plus a bias.
+    """Divide x + bias + residual by its root mean square, times a weight, plus a bias.
 
-    With a residual, the sum is a second result. Raises UnsupportedError for a quantised result.
+    With a residual, the sum is a second result. Raises UnsupportedError for a quantized result.
     Paddle page: paddle.incubate.nn.functional.fused_rms_norm.
     """
     function = "fused_rms_norm"
@@ -75,10 +75,11 @@ def fused_layer_norm(
     quant_max_bound: float = 0,
     quant_min_bound: float = 0,
 ) -> Any:
-    """The layer norm of x + bias + residual_alpha * residual, or that sum without weight and bias.
+    """Compute the layer norm of x + bias + residual_alpha * residual.
 
-    With a residual, the sum is a second result. Raises UnsupportedError for a quantised result.
-    Paddle page: paddle.incubate.nn.functional.fused_layer_norm.
+    Without weight and bias of the norm the result is that sum. Otherwise, with a residual, the sum
+    is a second result. Raises UnsupportedError for a quantized result. Paddle page:
+    paddle.incubate.nn.functional.fused_layer_norm.
     """
     function = "fused_layer_norm"
     check_unquantised(function, quant_scale)
@@ -113,7 +114,7 @@ def fused_bias_dropout_residual_layer_norm(
     mode: str = "upscale_in_train",
     name: str | None = None,
 ) -> Variable:
-    """The layer norm of residual + dropout(x + bias), over the last axis.
+    """Compute the layer norm of residual + dropout(x + bias), over the last axis.
 
     Paddle page: paddle.incubate.nn.functional.fused_bias_dropout_residual_layer_norm.
     """

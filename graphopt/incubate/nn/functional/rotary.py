@@ -27,14 +27,14 @@ def fused_rotary_position_embedding(
     time_major: bool = False,
     rotary_emb_base: float = 10000.0,
 ) -> tuple[Variable, Variable | None, Variable | None]:
-    """q, k and v [batch, length, heads, size], rotated by their positions; None where not given.
+    """Rotate q, k and v [batch, length, heads, size] by their positions; None stays None.
 
-    Pairs of neighbours rotate together, or element i with i + size / 2 without
-    `use_neox_rotary_style`. `sin` and `cos` are [length, size] or [1, length, 1, size], and
-    `position_ids` [batch, length] chooses their rows; without them an angle is
-    position / base ** (2 i / size). `time_major` tensors are [length, batch, heads, size].
-    Paddle page: paddle.incubate.nn.functional.fused_rotary_position_embedding.
-    Raises ValueError for another rank, an odd size, or only one of sin and cos.
+    Adjacent elements form the pairs that rotate together; without `use_neox_rotary_style` these are
+    the elements i and i + size / 2. `sin` and `cos` are [length, size] or [1, length, 1, size], and
+    `position_ids` [batch, length] chooses their rows; without them an angle is position / base **
+    (2 i / size). `time_major` tensors are [length, batch, heads, size]. Paddle page:
+    paddle.incubate.nn.functional.fused_rotary_position_embedding. Raises ValueError for another
+    rank, an odd size, or only one of sin and cos.
     """
     shape = list(arguments.variable(q, "q", _FUNCTION).shape)
     if len(shape) != 4 or shape[-1] % 2 or shape[-1] < 0:
@@ -64,14 +64,14 @@ def fused_rotary_position_embedding(
 
 
 def _tables(steps: int, size: int, base: float) -> list[Any]:
-    """Sines and cosines [steps, size], each angle twice."""
+    """Compute sines and cosines [steps, size], each angle twice."""
     speeds = 1 / base ** (np.arange(0, size, 2) / size)
     angles = np.repeat(np.arange(steps)[:, None] * speeds, 2, axis=1)
     return [np.sin(angles).astype("float32"), np.cos(angles).astype("float32")]
 
 
 def _place_table(table: Variable, q: Variable, ids: Variable | None, time_major: bool) -> Variable:
-    """A table so that it broadcasts to q."""
+    """Select the rows of a table by `ids`, and reshape it to broadcast to q."""
     size = q.shape[-1]
     if ids is None:
         steps = q.shape[0 if time_major else 1]
@@ -82,7 +82,7 @@ def _place_table(table: Variable, q: Variable, ids: Variable | None, time_major:
 
 
 def _partner(x: Variable, neighbours: bool) -> Variable:
-    """The element that each one rotates with, the first of a pair negative."""
+    """Map each pair (a, b) of elements to (-b, a): a rotation by 90 degrees."""
     size = x.shape[-1]
     if not neighbours:
         low, high = split(x, 2, -1)

@@ -174,7 +174,7 @@ class Prelu(PureOp):
 
 
 def prelu_alpha_shape(shape: Shape, mode: str, data_format: str) -> Shape:
-    """The shape in which the alpha of a prelu broadcasts against x."""
+    """Compute the shape in which the alpha of a prelu broadcasts against x."""
     if mode == "element":
         return (1, *shape[1:])
     if mode == "channel":
@@ -189,7 +189,7 @@ def prelu_alpha_shape(shape: Shape, mode: str, data_format: str) -> Shape:
 
 @irdl_op_definition
 class Maxout(OneTensor, OpaqueOp):
-    """The largest of every `groups` neighbours along an axis. Paddle: maxout."""
+    """The largest of every `groups` neighbors along an axis. Paddle: maxout."""
 
     name = "pd.maxout"
     groups = integer()
@@ -206,7 +206,7 @@ class Maxout(OneTensor, OpaqueOp):
 
 
 class SoftmaxBase(OneTensor, PureOp, ABC):
-    """A normalisation along one axis; the result has the operand's type."""
+    """A normalization along one axis; the result has the operand's type."""
 
     traits = traits_def(AlongAxis())
     axis = integer(-1)

@@ -53,7 +53,7 @@ class TwoTensors(PdOp, ABC):
 
 
 class DataSizedOp(OpaqueOp, ABC):
-    """An op the sizes of whose results depend on the elements of its operands."""
+    """An op whose result sizes depend on the elements of its operands."""
 
     DECIDED_BY: ClassVar[str] = ""
     """The operand whose elements do; empty for the first one."""
@@ -61,7 +61,7 @@ class DataSizedOp(OpaqueOp, ABC):
     """An operand whose shape says the size where there is one."""
 
     def deciding_operand(self) -> SSAValue | None:
-        """The operand whose elements decide a size; None where a shape says it."""
+        """Return the operand whose elements decide a size; None where a shape decides it."""
         if self.FIXED_BY and getattr(self, self.FIXED_BY) is not None:
             return None
         return getattr(self, self.DECIDED_BY) if self.DECIDED_BY else self.operands[0]
@@ -117,8 +117,9 @@ class RealUnary(Unary, ABC):
 def declare(module: str, base: type[Op], name: str, doc: str, paddle: str = "") -> type[Op]:
     """Declare an elementwise op of a module, without properties, in one line.
 
-    `elementwise = partial(declare, __name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is
-    the op `pd.sin`, of a class `Sin`. `paddle` is what Paddle calls it, where that is not the name.
+    `elementwise = partial(declare, __name__)`; then `elementwise(FloatUnary, "sin", "Sine.")`
+    declares the op `pd.sin`, of a class `Sin`. `paddle` is Paddle's name for the op, where it
+    differs.
     """
     members = {
         "name": f"pd.{name}",

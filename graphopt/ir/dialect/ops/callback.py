@@ -1,7 +1,8 @@
-"""Ops that call Python of the host while a program runs: functions, printing, checking.
+"""Ops that call Python on the host while a program runs: functions, printing, checking.
 
-A number names a Python function (see `ir/dialect/callables.py`), so a module with these ops means
-something in the process that built it only. `pd.print` and `pd.assert` have no results and stay.
+A number names a Python function (see `ir/dialect/callables.py`), so a module with these ops is
+valid only in the process that built it. `pd.print` and `pd.assert` have no results, but are never
+removed as dead code.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from graphopt.ir.dialect.types import (
 
 
 def split_shapes(sizes: Sequence[int], ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Several shapes from one list of sizes."""
+    """Split a flat list of sizes into shapes of these ranks."""
     shapes: list[tuple[int, ...]] = []
     at = 0
     for rank in ranks:
@@ -48,9 +49,9 @@ def split_shapes(sizes: Sequence[int], ranks: Sequence[int]) -> list[tuple[int, 
 class PyFunc(PdOp):
     """A Python function of arrays; no gradient flows through it. Paddle: py_func.
 
-    `sizes` has the results' shapes, of `ranks` dimensions each, one after the other; an unknown
-    size is that of the first operand which has the axis. `variables` are the names of the results,
-    or of the operands when there are none.
+    `sizes` lists the result shapes one after the other, of `ranks` dimensions each; an unknown size
+    is taken from the first operand that has the axis. `variables` are the names of the results, or
+    of the operands when there are no results.
     """
 
     name = "pd.py_func"
@@ -77,7 +78,7 @@ class PyFunc(PdOp):
 
 
 def _size(size: int, axis: int, xs: Sequence[Tensor]) -> int:
-    """A declared size, or where there is none, that of the first operand which has the axis."""
+    """Return a declared size; if it is open, the size of the first operand that has the axis."""
     if size != UNKNOWN:
         return size
     for x in xs:
@@ -91,9 +92,9 @@ def _size(size: int, axis: int, xs: Sequence[Tensor]) -> int:
 
 @irdl_op_definition
 class PyFuncBackward(OpaqueOp):
-    """`outs`, whose gradients a Python function takes on to `xs`. Paddle: py_func.
+    """`outs`, with a Python function that computes the gradients of `xs`. Paddle: py_func.
 
-    The function gets those of xs and outs whose position is not `skipped`, then the gradients.
+    The function gets the xs and outs whose position is not `skipped`, then the gradients of outs.
     `variables` are the names of outs.
     """
 
@@ -122,7 +123,7 @@ def _check_parts(parts: tuple[str, ...]) -> None:
 
 @irdl_op_definition
 class Print(PdOp):
-    """Print a tensor when the program gets here. Paddle: print.
+    """Print a tensor each time the program runs this op. Paddle: print.
 
     `first_n` limits how often (-1: always), `summarize` how many elements (-1: all); `parts` names
     the facts to print with the elements, and `variable` its name.
@@ -165,7 +166,8 @@ class PrintGradient(Unary):
 class Assert(PdOp):
     """Stop the program, showing `data`, unless `condition` holds. Paddle: assert.
 
-    `variables` are the names of the condition and of the data, `message` is said instead.
+    `variables` are the names of the condition and of the data; a `message` replaces the default
+    text.
     """
 
     name = "pd.assert"

@@ -36,7 +36,7 @@ REDUCTIONS = ("sum", "max", "min", "prod")
 
 
 def part_length(shape: Sequence[int], parts: int) -> int:
-    """The number of elements of each replica's part of a tensor; ProgramError when that is open."""
+    """Count the elements of each replica's part of a tensor; raise ProgramError if open."""
     count = element_count(tuple(shape))
     if parts < 1:
         raise ProgramError(f"parts must be at least 1, found {parts}")
@@ -46,7 +46,7 @@ def part_length(shape: Sequence[int], parts: int) -> int:
 
 
 class Collective(OpaqueOp, ABC):
-    """An op that needs the other replicas, or says which of them this one is."""
+    """An op that communicates with other replicas, or depends on the index of this one."""
 
 
 @irdl_op_definition
@@ -54,7 +54,7 @@ class AllReduce(Collective):
     """The sum (or mean) of values over all replicas, on each of them. Paddle: all_reduce.
 
     Several values travel as one buffer, in one collective. With `of_parts` the values are computed
-    from the parts of another one, and each part counts once, even if several replicas have it.
+    from the parts of another value, and each part counts once, even if several replicas have it.
     """
 
     name = "pd.all_reduce"
@@ -82,7 +82,7 @@ class AllReduce(Collective):
 
 @irdl_op_definition
 class CAllReduce(OneTensor, Collective):
-    """The sum, maximum, minimum or product over all replicas, which the program itself requests.
+    """A program's own all-reduce: the sum, maximum, minimum or product over all replicas.
 
     The gradient of a sum is the sum of the gradients; the others have none. Paddle: c_allreduce_sum
     and its kin.
@@ -100,9 +100,10 @@ class CAllReduce(OneTensor, Collective):
 
 @irdl_op_definition
 class CAllGather(OneTensor, Collective):
-    """The rows of all replicas, in their order, which the program itself requests.
+    """A program's own all-gather: the rows of all replicas, in their order.
 
-    The gradient of a replica's rows is the sum of what all have for them. Paddle: c_allgather.
+    The gradient of a replica's rows is the sum of all replicas' gradients for them. Paddle:
+    c_allgather.
     """
 
     name = "pd.c_allgather"
@@ -160,10 +161,10 @@ class Part(OneTensor, Collective):
 
 @irdl_op_definition
 class AllGather(Collective):
-    """Gathers whole values from the parts of all replicas. Paddle: all_gather.
+    """Whole values, gathered from the parts of all replicas. Paddle: all_gather.
 
-    Several values travel as one buffer, in one collective. `sizes` has their shapes, of `ranks`
-    dimensions each, one after the other. The gradient of a part is that part of the sum of all
+    Several values travel as one buffer, in one collective. `sizes` lists their shapes, of `ranks`
+    dimensions each, one after the other. The gradient of a part is the same part of the sum of all
     replicas' gradients. With `again` a derivative keeps no whole values; it gathers once more.
     """
 
@@ -229,7 +230,7 @@ class OnOwner(Collective):
 
 @irdl_op_definition
 class WeighByRows(Collective):
-    """x times this replica's share in the rows of all replicas, of which `rows` are its own."""
+    """x times this replica's share of the rows of all replicas; `rows` holds its own rows."""
 
     name = "pd.weigh_by_rows"
     x = operand_def(TENSOR)
@@ -244,7 +245,7 @@ class WeighByRows(Collective):
 
 
 def cut_shape(shape: Sequence[int], axis: int, degree: int) -> tuple[int, ...]:
-    """The shape of each of `degree` pieces along an axis; ProgramError when they are not equal."""
+    """Compute the shape of each of `degree` equal pieces; raise ProgramError if not equal."""
     if not 0 <= axis < len(shape):
         raise ProgramError(f"there is no axis {axis} in the shape {list(shape)}")
     size = shape[axis]
@@ -259,9 +260,9 @@ class ModelCollective(Collective, ABC):
 
 @irdl_op_definition
 class CIdentity(OneTensor, ModelCollective):
-    """A whole value in front of what computes with pieces. Paddle: c_identity.
+    """A whole value that ops on pieces read. Paddle: c_identity.
 
-    Each device has a part of its gradient's terms, so the gradient is the sum over the model axis.
+    Each device computes some terms of its gradient, so the gradient is the sum over the model axis.
     """
 
     name = "pd.c_identity"
@@ -275,7 +276,7 @@ class CIdentity(OneTensor, ModelCollective):
 class MpAllReduceSum(OneTensor, ModelCollective):
     """The sum over the model axis, on each of its devices. Paddle: mp_allreduce_sum.
 
-    The gradient of each term is that of the sum.
+    The gradient of each term is the gradient of the sum.
     """
 
     name = "pd.mp_allreduce_sum"
@@ -287,9 +288,9 @@ class MpAllReduceSum(OneTensor, ModelCollective):
 
 @irdl_op_definition
 class CConcat(OneTensor, ModelCollective):
-    """The whole value of which the devices of the model axis have pieces. Paddle: c_concat.
+    """The whole value, joined from pieces on the devices of the model axis. Paddle: c_concat.
 
-    The gradient of a piece is that piece of the gradient.
+    The gradient of a piece is the same piece of the gradient.
     """
 
     name = "pd.c_concat"
@@ -309,7 +310,7 @@ class CConcat(OneTensor, ModelCollective):
 class CSplit(OneTensor, ModelCollective):
     """This device's piece of a whole value. Paddle: c_split.
 
-    The gradient of the value is put together from those of the pieces.
+    The gradient of the value is concatenated from the gradients of the pieces.
     """
 
     name = "pd.c_split"
@@ -323,9 +324,9 @@ class CSplit(OneTensor, ModelCollective):
 
 @irdl_op_definition
 class CEmbedding(ModelCollective):
-    """Rows of a table that is cut by rows, zeros for those of other devices. Paddle: c_embedding.
+    """Rows of a table that is cut by rows; zeros for rows on other devices. Paddle: c_embedding.
 
-    The sum over the model axis is what `pd.embedding` gives for the whole table.
+    The sum over the model axis equals `pd.embedding` on the whole table.
     """
 
     name = "pd.c_embedding"
@@ -342,7 +343,7 @@ class CEmbedding(ModelCollective):
 
 
 def _one_dtype(x: Tensor, rest: Sequence[Tensor]) -> None:
-    """ProgramError unless all operands can travel in one buffer."""
+    """Raise ProgramError unless all operands can travel in one buffer."""
     for other in rest:
         if other.get_element_type() != x.get_element_type():
             raise OperandError(

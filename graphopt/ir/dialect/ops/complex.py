@@ -1,8 +1,8 @@
 """Complex numbers and their parts, and discrete Fourier transforms.
 
-A real number is its own real part. `forward` of a transform has a negative exponent.
-`normalization` says which direction is divided by the number of points: "backward", "forward", or
-"ortho", each by its square root.
+A real number is its own real part. A `forward` transform has a negative exponent. `normalization`
+names the direction that is divided by the number of points: "backward", "forward", or "ortho",
+where each is divided by its square root.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ elementwise = partial(declare, __name__)
 
 
 def real_of(x: Tensor) -> Tensor:
-    """The type of one part of complex numbers; of real ones their own."""
+    """Return the type of a part of complex numbers; a real type is returned unchanged."""
     real = {"complex64": "float32", "complex128": "float64"}
     return like(x, dtype=real.get(dtype_of(x), dtype_of(x)))
 
@@ -62,7 +62,7 @@ Conj = elementwise(Unary, "conj", "The complex conjugate.")
 
 
 def complex_of(x: Tensor) -> Tensor:
-    """The type of complex numbers with such parts; half types become float32 parts."""
+    """Return the type of complex numbers with such parts; half types become float32 parts."""
     if not dtype_of(x).is_floating:
         raise OperandError(f"complex numbers have floating-point parts, found {dtype_of(x)!s}")
     return like(x, dtype="complex128" if dtype_of(x) == "float64" else "complex64")

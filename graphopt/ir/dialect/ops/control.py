@@ -1,9 +1,9 @@
 """Ops with regions, which choose, repeat, walk over a sequence, or belong together.
 
 A region is one block that ends with `pd.yield`. It uses the values around it directly, as MLIR's
-`scf` does; only what changes from one iteration to the next are block arguments. So the producer
-of a captured constant is in sight of the type rules, a captured value counts as used for every
-pass, and nothing has to be threaded through when a pass adds or removes a use.
+`scf` does; only values that change from one iteration to the next are block arguments. So type
+rules see the producer of a captured constant, a captured value counts as used for every pass, and
+nothing has to be threaded through when a pass adds or removes a use.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from graphopt.ir.dialect.types import (
 
 
 def join(a: Attribute, b: Attribute) -> Tensor | None:
-    """The type that covers both: dimensions that only one of them knows are unknown.
+    """Join two types: a dimension that only one of them knows becomes unknown.
 
     None when the dtypes, the ranks or two known dimensions differ.
     """
@@ -53,7 +53,7 @@ def join(a: Attribute, b: Attribute) -> Tensor | None:
 
 
 def widen_type(a: Attribute, b: Attribute) -> Tensor | None:
-    """The type that covers both where sizes may change from one to the other.
+    """Widen two types to one that covers both: dimensions that differ become unknown.
 
     None when the dtypes or the ranks differ.
     """
@@ -93,7 +93,7 @@ class RegionOp(PdOp, ABC):
         blocks: Sequence[Block],
         **attrs: object,
     ) -> Self:
-        """The op for operand groups, result types and finished blocks, before verification."""
+        """Build the op from operand groups, result types and blocks, without verifying it."""
         return cls.create(
             operands=[value for group in groups for value in group],
             result_types=list(types),
@@ -109,7 +109,7 @@ class RegionOp(PdOp, ABC):
         blocks: Sequence[Block],
         **attrs: object,
     ) -> Self:
-        """As `make_unchecked`; raises ProgramError when the parts do not fit together."""
+        """Build and verify the op; raise ProgramError when the parts do not fit together."""
         made = cls.make_unchecked(groups, types, blocks, **attrs)
         try:
             made.verify_()
@@ -126,16 +126,16 @@ class RegionOp(PdOp, ABC):
         self.verify_regions()
 
     def verify_regions(self) -> None:
-        """VerifyException unless the regions' arguments and yields fit operands and results."""
+        """Raise VerifyException unless region arguments and yields fit operands and results."""
 
     def yielded_values(self, region: int = 0) -> Sequence[SSAValue]:
-        """The values that a region yields."""
+        """Return the values that a region yields."""
         last = self.regions[region].block.last_op
         assert last is not None
         return last.operands
 
     def expect(self, what: str, found: Sequence[Attribute], wanted: Sequence[Attribute]) -> None:
-        """VerifyException unless the types agree one by one."""
+        """Raise VerifyException unless the types agree one by one."""
         if len(found) != len(wanted):
             raise VerifyException(f"'{self.name}': {what}: {len(found)} values for {len(wanted)}")
         for position, (a, b) in enumerate(zip(found, wanted, strict=True)):
@@ -145,7 +145,7 @@ class RegionOp(PdOp, ABC):
                 )
 
     def expect_flag(self, what: str, type: Attribute) -> None:
-        """VerifyException unless the type is one truth value."""
+        """Raise VerifyException unless the type is one truth value."""
         if dtype_of(type) != "bool" or element_count(shape_of(type)) not in (1, UNKNOWN):
             raise VerifyException(
                 f"'{self.name}': {what} must be a bool of one element, found {show(type)}"
@@ -154,7 +154,7 @@ class RegionOp(PdOp, ABC):
 
 @irdl_op_definition
 class If(RegionOp):
-    """The results of the first region if `condition` holds, else those of the second one.
+    """The results of the first region if `condition` holds, else of the second region.
     Paddle: conditional_block, select_input.
     """
 
@@ -183,7 +183,7 @@ class While(RegionOp):
     """Repeat the region while a flag is true; it yields the next flag and the next values.
     Paddle: while.
 
-    The region's arguments are the carried values, first the given ones; the results are the last
+    The region's arguments are the carried values, at first the operands; the results are the last
     ones. `trips` is the number of iterations where it follows from the program: then the loop can
     be differentiated like straight-line code.
     """
@@ -245,10 +245,10 @@ class Scan(RegionOp):
 class Layers(RegionOp):
     """Pass values through the region once for each item along the first axis of the stacks.
 
-    The region's arguments are the carried values, first the given ones, then an item of each stack;
-    it yields the next carried values, and the results are the last ones. The random ops of layer i
-    draw as ops with the number `rng_id` + i * `rng_stride` do. With `recompute` derivatives keep
-    what goes from layer to layer and compute the rest again.
+    The region's arguments are the carried values, at first the operands, then an item of each
+    stack; it yields the next carried values, and the results are the last ones. The random ops of
+    layer i draw as ops with the number `rng_id` + i * `rng_stride` do. With `recompute` derivatives
+    keep the values carried between layers and compute the rest again.
     """
 
     name = "pd.layers"
@@ -280,11 +280,11 @@ class Layers(RegionOp):
 
 @irdl_op_definition
 class PyLayer(RegionOp):
-    """The results of the first region, whose derivative is what the second one computes.
+    """The results of the first region; the second region computes the derivative.
     Paddle: pylayer.
 
     The arguments of the second region are the gradients of the results; it yields the gradients of
-    `inputs`. Nothing else that the regions use has a gradient.
+    `inputs`. No other value that the regions use has a gradient.
     """
 
     name = "pd.pylayer"
@@ -311,11 +311,12 @@ class PyLayer(RegionOp):
 
 @irdl_op_definition
 class FusionGroup(RegionOp):
-    """Ops that are computed together: the results are what the region yields. Paddle: fusion_group.
+    """Ops that are computed together; the region yields the results. Paddle: fusion_group.
 
-    A derivative keeps what the group reads and computes the rest again, but for the results of the
-    ops that are marked `pd.kept`. `inner` is the number of bytes that stay inside of the group,
-    `freed` the number of bytes that the derivative need not keep; unknown sizes are estimated.
+    A derivative keeps the values that the group reads and computes the rest again, except for the
+    results of the ops marked `pd.kept`. `inner` is the number of bytes that stay inside of the
+    group, `freed` the number of bytes that the derivative need not keep; unknown sizes are
+    estimated.
     """
 
     name = "pd.fusion_group"
@@ -345,11 +346,11 @@ LANGUAGES = {"triton": 1, "mosaic": 8}
 
 @irdl_op_definition
 class RowKernel(RegionOp):
-    """Ops that one kernel computes, a block of `rows` rows at a time; they are as in `rows.py`.
+    """Ops that one kernel computes, a block of `rows` rows at a time; they have row forms.
 
-    On other devices than those of the `language`, and where sizes do not fit the declared types,
-    the ops are computed one by one. The derivative keeps what the kernel reads. Paddle has no such
-    operator: CINN makes kernels of its groups.
+    See `rows.py`. On devices that do not run the `language`, and where sizes do not fit the
+    declared types, the ops are computed one by one. The derivative keeps the values that the kernel
+    reads. Paddle has no such operator: CINN compiles its groups to kernels.
     """
 
     name = "pd.row_kernel"
@@ -382,7 +383,7 @@ class RowKernel(RegionOp):
 
 
 def item_type(sequence: Attribute) -> Tensor:
-    """The type of one item along the first axis; VerifyException for a 0-D tensor."""
+    """Return the type of one item along the first axis; raise VerifyException for a 0-D tensor."""
     shape = shape_of(sequence)
     if not shape:
         raise VerifyException(f"a sequence or a stack needs a first axis, found {show(sequence)}")
@@ -391,7 +392,7 @@ def item_type(sequence: Attribute) -> Tensor:
 
 @irdl_op_definition
 class Fence(OpaqueOp):
-    """Passes its values on, once all of them and all of `after` are computed.
+    """Values that are passed on once all of them and all of `after` are computed.
 
     Paddle has no such operator: its passes put control dependencies between operators.
     """

@@ -38,14 +38,14 @@ def is_channels_last(data_format: str) -> bool:
 
 
 def spatial_sizes(shape: Sequence[int], data_format: str) -> tuple[int, ...]:
-    """The dimensions that are neither batch nor channels."""
+    """Return the dimensions that are neither batch nor channels."""
     return tuple(shape[1:-1] if is_channels_last(data_format) else shape[2:])
 
 
 def with_spatial(
     shape: Sequence[int], channels: int, spatial: Sequence[int], data_format: str
 ) -> tuple[int, ...]:
-    """The shape of a result with the batch size of `shape`."""
+    """Build the shape of a result with the batch size of `shape`."""
     if is_channels_last(data_format):
         return (shape[0], *spatial, channels)
     return (shape[0], channels, *spatial)
@@ -54,7 +54,7 @@ def with_spatial(
 def check_convolution(
     x: Sequence[int], w: Sequence[int], spatial: int, groups: int, own: int, data_format: str
 ) -> int:
-    """The number of input channels; ProgramError unless they are `groups` times `own`."""
+    """Return the number of input channels; raise ProgramError unless it is `groups` * `own`."""
     if len(x) != spatial + 2 or len(w) != spatial + 2:
         raise ProgramError(
             f"conv{spatial}d needs an input and a filter of rank {spatial + 2}, "
@@ -77,10 +77,10 @@ def explicit_pads(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> Pads:
-    """Padding before and after each spatial dimension.
+    """Compute the padding before and after each spatial dimension.
 
-    `paddings` has one number per dimension or two; SAME puts the odd one after, as Paddle does.
-    An unknown size under SAME gets the padding of a size that the stride divides.
+    `paddings` has one number per dimension or two; SAME puts the odd one after, as Paddle does. An
+    unknown size under SAME gets the padding of a size that the stride divides.
     """
     check_steps("kernel size", [1 if size == UNKNOWN else size for size in kernel], len(kernel))
     check_steps("stride", strides, len(kernel))
@@ -98,7 +98,7 @@ def explicit_pads(
 
 
 def given_pads(paddings: Sequence[int], count: int) -> Pads:
-    """Padding before and after each of `count` dimensions, by one number for each or two."""
+    """Pair the padding before and after each of `count` dimensions, from one number each or two."""
     if len(paddings) == count:
         return tuple((p, p) for p in paddings)
     if len(paddings) == 2 * count:
@@ -107,7 +107,7 @@ def given_pads(paddings: Sequence[int], count: int) -> Pads:
 
 
 def check_steps(what: str, values: Sequence[int], count: int) -> None:
-    """ProgramError unless there are `count` windows, strides or dilations, each above 0."""
+    """Raise ProgramError unless there are `count` windows, strides or dilations, each above 0."""
     if any(value < 1 for value in values):
         raise ProgramError(f"each {what} should be at least 1, found {list(values)}")
     if len(values) != count:
@@ -115,12 +115,12 @@ def check_steps(what: str, values: Sequence[int], count: int) -> None:
 
 
 def used_dilations(dilations: Sequence[int], algorithm: str) -> tuple[int, ...]:
-    """The dilations that count: under SAME, Paddle takes all of them for 1."""
+    """Return the effective dilations: under SAME, Paddle takes all of them for 1."""
     return (1,) * len(dilations) if algorithm == "SAME" else tuple(dilations)
 
 
 def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
-    """The number of windows that fit in a padded dimension."""
+    """Count the windows that fit in a padded dimension."""
     if size == UNKNOWN:
         return UNKNOWN
     room = size + sum(pads) - window
@@ -133,7 +133,10 @@ def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ce
 
 
 def filter_sizes(shape: Sequence[int], filter_format: str) -> tuple[int, ...]:
-    """A filter's sizes as [out, in / groups, height, width]; ProgramError for an unknown layout."""
+    """Reorder filter sizes to [out, in / groups, height, width].
+
+    Raises ProgramError for an unknown layout.
+    """
     if filter_format == "OIHW":
         return tuple(shape)
     if filter_format == "HWIO" and len(shape) == 4:
@@ -148,7 +151,7 @@ def check_algorithm(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> None:
-    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way."""
+    """Raise ProgramError unless the algorithm fits a filter [out, in / groups, height, width]."""
     outs, own, *kernel = filter
     one = (1, UNKNOWN)
     meets_all = all(stride == 1 for stride in strides)
@@ -179,10 +182,11 @@ def check_algorithm(
 class Conv2dBase(PureOp, ABC):
     """Cross-correlation of a batch of images with filters [out, in / groups, height, width].
 
-    Over volumes, there is a depth before the height; the strides say how many dimensions.
-    `algorithm` is how to compute it, empty for the backend's way; filters may also be stored as
-    [height, width, in / groups, out] (`filter_format` HWIO). Where a library is the `kernel`,
-    `algorithm` is only how to compute the gradient of the filter. All three come from passes.
+    Volumes have a depth before the height; the number of strides is the number of dimensions.
+    `algorithm` selects how to compute it, empty for the backend's default; filters may also be
+    stored as [height, width, in / groups, out] (`filter_format` HWIO). Where `kernel` names a
+    library, `algorithm` selects only how to compute the gradient of the filter. Passes set all
+    three.
     """
 
     traits = traits_def(Rowwise())
@@ -272,7 +276,7 @@ def transposed_sizes(
     output_padding: Sequence[int],
     output_size: Sequence[int],
 ) -> tuple[int, ...]:
-    """The spatial sizes of the result; `output_size` chooses among those with one input size."""
+    """Compute the result's spatial sizes; `output_size` selects among the possible ones."""
     extra = output_padding or (0,) * len(sizes)
     if len(extra) != len(sizes) or len(output_size) not in (0, len(sizes)):
         raise ProgramError(
@@ -359,7 +363,7 @@ class Conv3dTranspose(ConvTransposeBase):
 
 @irdl_op_definition
 class DeformableConv(OpaqueOp):
-    """Convolution whose windows read at places moved by offsets, weighed by a mask if there is one.
+    """Convolution with window positions moved by offsets, and weighted by a mask if present.
 
     The offsets [n, 2 * deformable_groups * kh * kw, h, w] hold rows and columns in turn. Paddle:
     deformable_conv, deformable_conv_v1 (without a mask).

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.types import (
 
 
 def known_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of a new tensor; ProgramError when a dimension is not known."""
+    """Return the shape of a new tensor; raise ProgramError when a dimension is not known."""
     if any(dim < 0 for dim in shape):
         raise ProgramError(f"a new tensor needs known dimensions, found {list(shape)}")
     return tuple(shape)
@@ -82,7 +82,7 @@ class AssignValue(OpaqueOp):
 
 
 def range_length(start: float, end: float, step: float) -> int:
-    """The number of elements from start up to, but without, end."""
+    """Count the elements from start up to, but without, end."""
     if step == 0:
         raise ProgramError("the step of a range must not be 0")
     if not all(map(math.isfinite, (start, end, step))):

@@ -1,4 +1,4 @@
-"""Blocks of tensors that must lie in them."""
+"""Blocks of tensors, which must be inside of the tensor."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from graphopt.ir.dialect.types import UNKNOWN, Partial, Tensor, like, rank_of, s
 class Crop(OneTensor, PureOp):
     """A block of x [..] of the sizes `shape` at `offsets`, all of it inside x; -1 is up to the end.
 
-    Unlike a slice it never ends early: one that reaches outside is an error of the run, where only
-    a run knows. Paddle: crop, crop_tensor.
+    Unlike a slice it is never clipped: a block that reaches outside is an error, at run time where
+    only a run knows. Paddle: crop, crop_tensor.
     """
 
     name = "pd.crop"
@@ -41,7 +41,7 @@ class Crop(OneTensor, PureOp):
 def block_of(
     have: Sequence[int], shape: Sequence[int | None], offsets: Sequence[int | None]
 ) -> list[int]:
-    """The sizes of a block of a tensor [have], UNKNOWN where a None or -1 leaves them open.
+    """Compute the sizes of a block of a tensor [have]; UNKNOWN where a None or -1 leaves one open.
 
     Raises ProgramError for a block that is certainly not inside.
     """

@@ -1,10 +1,10 @@
 """Sizes that a run decides: attributes that are tensors, data-sized results, tensor arrays.
 
-`pd.dynamic` stands for another op. When the values are found to be constants of the program the
-translation makes the plain op instead, so passes need not know this one. Programs with data-sized
-results run op by op. A tensor array of open length is one tensor of its elements along the first
-axis; they may differ in the size of their own first axis, which is unknown then. An array whose
-length follows from the program needs no op (see `translate/blocks/arrays.py`).
+`pd.dynamic` stands for another op. When its values are constants of the program, the translation
+builds the plain op instead, so passes need not know `pd.dynamic`. Programs with data-sized results
+run op by op. A tensor array of open length is one tensor of its elements along the first axis; they
+may differ in the size of their own first axis, which is unknown then. An array whose length follows
+from the program needs no op (see `translate/blocks/arrays.py`).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from graphopt.ir.dialect.types import (
 class Dynamic(OpaqueOp):
     """The op named `op` on `inputs` (`groups` operands for each of its fields).
 
-    Its properties are `attrs`, and those named in `dynamic` are read from `values` when the program
-    runs. Paddle: operators with inputs such as ShapeTensor, AxisTensor, StartsTensorList.
+    Its properties are `attrs`; the program reads the properties named in `dynamic` from `values`
+    when it runs. Paddle: operators with inputs such as ShapeTensor, AxisTensor, StartsTensorList.
     """
 
     name = "pd.dynamic"
@@ -102,7 +102,7 @@ def is_kind_of(op: Operation, kinds: tuple[type[PdOp], ...]) -> bool:
 
 
 def draws(op: Operation) -> tuple[tuple[int, int], ...]:
-    """The seed and the number among a program's random ops, for each draw of an op."""
+    """Return the seed and the RNG id of each draw of an op."""
     if isinstance(op, RandomOp):
         return op.draws()
     if isinstance(op, PdOp) and op.name in STAND_INS:
@@ -111,7 +111,7 @@ def draws(op: Operation) -> tuple[tuple[int, int], ...]:
 
 
 def _random_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
-    """The seed and the number of what an op draws, if it draws."""
+    """Return the seed and the RNG id that an op's properties hold, if it draws."""
     attrs = decode_properties(class_of(name), stored)
     if name in STAND_INS:
         return _random_effects(attrs["op"], attrs["attrs"])
@@ -120,7 +120,7 @@ def _random_effects(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int],
 
 
 def group_operands(flat: Sequence[Any], groups: Sequence[int]) -> list[Sequence[Any]]:
-    """A flat list of operands cut into groups of these sizes."""
+    """Split a flat list of operands into groups of these sizes."""
     if sum(groups) != len(flat):
         raise ProgramError(f"groups {list(groups)} do not share out {len(flat)} operands")
     ends = [sum(groups[: i + 1]) for i in range(len(groups))]
@@ -130,7 +130,7 @@ def group_operands(flat: Sequence[Any], groups: Sequence[int]) -> list[Sequence[
 def decode_properties(
     op_class: type[PdOp], attrs: DictionaryAttr | Mapping[str, Attribute]
 ) -> dict[str, Any]:
-    """The properties of `op_class` in `attrs` as Python values, defaults filled in."""
+    """Decode the properties of `op_class` in `attrs` to Python values, with defaults filled in."""
     kinds = attr_kinds(op_class)
     stored = attrs.data if isinstance(attrs, DictionaryAttr) else attrs
     unknown = stored.keys() - kinds.keys()
@@ -155,7 +155,7 @@ def infer_dynamic(
     attrs: Mapping[str, Any],
     unknown: Mapping[str, Partial],
 ) -> tuple[Tensor, ...]:
-    """Result types of `op_class` when the properties in `unknown` are known in part only."""
+    """Infer the result types of `op_class` when the properties in `unknown` are known in part."""
     for name in unknown:
         if name not in attr_kinds(op_class):
             raise ProgramError(f"'{op_class.name}' has no attribute '{name}'")
@@ -201,7 +201,7 @@ class MaskedSelect(DataSizedOp):
 class Unique(DataSizedOp):
     """The different elements, or slices along `axis`, in order. Paddle: unique.
 
-    Further results: where each was first, which one each element is, how many there are.
+    Further results: the first position of each, the index of each element among them, and counts.
     """
 
     name = "pd.unique"
@@ -229,7 +229,7 @@ class Unique(DataSizedOp):
 class UniqueConsecutive(DataSizedOp):
     """x with runs of equal elements, or slices along `axis`, made one. Paddle: unique_consecutive.
 
-    Further results: which one each element became, how long the runs are.
+    Further results: the index that each element has in the result, and the lengths of the runs.
     """
 
     name = "pd.unique_consecutive"
@@ -295,7 +295,7 @@ def _element(array: Tensor) -> Tensor:
 
 
 def _rows(element: Tensor) -> Tensor:
-    """The type of an element without the size of its first axis."""
+    """Return the type of an element without the size of its first axis."""
     return like(element, shape=[UNKNOWN, *shape_of(element)[1:]][: rank_of(element)])
 
 
@@ -341,7 +341,7 @@ class ArrayRead(DataSizedOp):
 
 @irdl_op_definition
 class ArrayToTensor(OpaqueOp):
-    """The elements joined along `axis`, a new one with `use_stack`, and the size of each there.
+    """Array elements joined along `axis`, a new axis with `use_stack`, and their sizes there.
     Paddle: tensor_array_to_tensor.
     """
 

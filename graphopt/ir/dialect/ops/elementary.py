@@ -1,7 +1,7 @@
 """Elementary and special functions of elements: trigonometric, logarithmic, rounding, bits.
 
-A function without properties is one line here, and one in `lowering/ops/elementary.py`. Its name is
-also that of Paddle's operator, from X to Out.
+A function without properties is one line here, and one in `lowering/ops/elementary.py`. Paddle's
+operator has the same name, from X to Out.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class FusedConv2dAddAct(OpaqueOp):
 
 
 def unpacked_sizes(packed: Sequence[int], outs: int) -> tuple[int, ...]:
-    """The sizes [height, width, in, out] of filters in the `PACKED` format."""
+    """Return the sizes [height, width, in, out] of filters in the `PACKED` format."""
     known = len(packed) == 5 and UNKNOWN not in (packed[0], packed[4], outs)
     if len(packed) != 5 or not packed[4] or (known and packed[0] != -(-outs // packed[4])):
         raise ProgramError(f"{list(packed)} are not the sizes of {outs} packed filters")

@@ -27,7 +27,7 @@ from graphopt.ir.dialect.types import (
 
 
 def check_integer(what: str, value: Tensor) -> None:
-    """ProgramError unless the tensor holds integers."""
+    """Raise ProgramError unless the tensor holds integers."""
     if not dtype_of(value).startswith(("int", "uint")):
         raise OperandError(f"'{what}' should be an integer tensor, found {dtype_of(value)!s}")
 
@@ -95,11 +95,11 @@ class Gather(OpaqueOp):
 
 @irdl_op_definition
 class FillRows(PureOp):
-    """x with the rows where `mask` is not `keep` replaced by the first one where it is.
+    """x with each row whose `mask` is not `keep` replaced by the first row whose mask is.
     Paddle: split_lod_tensor.
 
     So a branch for some of the rows can compute on all of them, and meet no other values than it
-    would; where there is no such row it meets the first row.
+    would; without any such row it meets the first row.
     """
 
     name = "pd.fill_rows"
@@ -145,7 +145,7 @@ class Multiplex(OpaqueOp):
 
 @irdl_op_definition
 class IndexAdd(OpaqueOp):
-    """x with slices added where the index says along an axis. Paddle: index_add."""
+    """x with slices added at the indices along an axis. Paddle: index_add."""
 
     name = "pd.index_add"
     x = operand_def(TENSOR)
@@ -171,7 +171,7 @@ class IndexAdd(OpaqueOp):
 
 @irdl_op_definition
 class IndexPut(OpaqueOp):
-    """x with values at the places that index tensors, one for each first axis, name together.
+    """x with values at the positions that index tensors, one for each leading axis, name jointly.
 
     Paddle: index_put.
     """
@@ -202,9 +202,9 @@ class IndexPut(OpaqueOp):
 
 @irdl_op_definition
 class WriteRows(OpaqueOp):
-    """x with rows in place of those from number `at` on along an axis, which must be rows of x.
+    """x with `rows` in place of its own from index `at` on along an axis, all of them inside x.
 
-    No operator of Paddle: it is a concat of a tensor that has room for rows after its own.
+    Paddle has no such operator: it stands for a concat to a tensor that has room for more rows.
     """
 
     name = "pd.write_rows"
@@ -259,7 +259,7 @@ class DiagEmbed(OpaqueOp):
 
 
 def matrix_axes(rank: int, dim1: int, dim2: int) -> tuple[int, int]:
-    """The two axes counted from the front; ProgramError when they are one."""
+    """Count the two axes from the front; raise ProgramError when they are equal."""
     first = normalize_axis(dim1, rank, "dim1")
     second = normalize_axis(dim2, rank, "dim2")
     if first == second:
@@ -296,9 +296,9 @@ class ShardIndex(PureOp):
 
 @irdl_op_definition
 class DequantizeRows(OneTensor, OpaqueOp):
-    """Rows [..., 2 + k] of a minimum, a maximum and bytes in steps between them: [..., 4 * k].
+    """Rows [..., 2 + k] of a minimum, a maximum and packed bytes, dequantized: [..., 4 * k].
 
-    The bytes are the bits of the elements, four of float32; 256 steps lead from the minimum to
+    The bytes are the bits of the elements, four in each float32; 256 steps lead from the minimum to
     the maximum. Paddle: lookup_table_dequant, after the rows are looked up.
     """
 

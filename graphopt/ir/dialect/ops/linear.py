@@ -30,13 +30,13 @@ from graphopt.ir.dialect.types import (
 
 
 def check_kernel(kernel: str) -> None:
-    """ProgramError for a library that computes no op; empty is XLA."""
+    """Raise ProgramError for a library that computes no op; empty is XLA."""
     if kernel not in ("", "onednn"):
         raise ProgramError(f"kernel must be 'onednn' or empty, found '{kernel}'")
 
 
 def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
-    """The type of a matrix product by NumPy's rules; transposes do not apply to vectors."""
+    """Infer the type of a matrix product by NumPy's rules; transposes do not apply to vectors."""
     same_dtype(x, y)
     a, b = shape_of(x), shape_of(y)
     if not a or not b:
@@ -53,7 +53,7 @@ def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> T
 
 
 def _kept_and_contracted(shape: Shape, contract_first: bool) -> tuple[Shape, int]:
-    """The dimensions of a matrix (or vector) that stay, and the one that is summed over."""
+    """Split the dimensions of a matrix (or vector) into the kept ones and the contracted one."""
     if len(shape) == 1:
         return (), shape[0]
     first, second = shape[-2:]
@@ -61,7 +61,7 @@ def _kept_and_contracted(shape: Shape, contract_first: bool) -> tuple[Shape, int
 
 
 def _has_rows(op: PdOp) -> bool:
-    """A product by one matrix, in which the first axis of x is one of the result, too."""
+    """Return whether a product by one matrix keeps the first axis of x in the result."""
     x, y = (rank_of(value.type) for value in op.operands)
     return y == 2 and x > 1 and (not op.attr("transpose_x") or x > 2)
 
@@ -117,7 +117,7 @@ class Bilinear(OpaqueOp):
 
 @irdl_op_definition
 class RowConv(OpaqueOp):
-    """Each step plus weighed ones of the steps that follow it. Paddle: row_conv."""
+    """A weighted sum of each step and the steps that follow it. Paddle: row_conv."""
 
     name = "pd.row_conv"
     x = operand_def(TENSOR)

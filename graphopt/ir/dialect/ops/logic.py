@@ -25,7 +25,7 @@ elementwise = partial(declare, __name__)
 
 
 def check_bits(x: Tensor) -> None:
-    """ProgramError unless the tensor holds integers or bools."""
+    """Raise ProgramError unless the tensor holds integers or bools."""
     if dtype_of(x).is_differentiable:
         raise OperandError(f"expected an integer or bool tensor, found {dtype_of(x)!s}")
 
@@ -99,7 +99,7 @@ class Isclose(Compare):
 
 @irdl_op_definition
 class Allclose(TwoTensors, PureOp):
-    """All elements are close, as isclose says it. Paddle: allclose."""
+    """All elements are close, as defined by isclose. Paddle: allclose."""
 
     name = "pd.allclose"
     traits = traits_def(Reduction(axis=None))

@@ -129,7 +129,7 @@ REDUCTIONS = ("mean", "sum", "none")
 class KldivLoss(OpaqueOp):
     """target * (log(target) - x), 0 where the target is not above 0. Paddle: kldiv_loss.
 
-    With `log_target` the target is given as its logarithm.
+    With `log_target` the operand is the logarithm of the target.
     """
 
     name = "pd.kldiv_loss"

@@ -1,4 +1,4 @@
-"""Normalisation layers, and tensors divided by a norm."""
+"""Normalization layers, and tensors divided by a norm."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from graphopt.ir.dialect.types import (
 
 
 def channel_axis(rank: int, data_format: str) -> int:
-    """The axis of the channels: 1, or the last axis for NHWC, NLC and the like."""
+    """Return the axis of the channels: 1, or the last axis for NHWC, NLC and the like."""
     return rank - 1 if rank > 1 and data_format in ("NHWC", "NLC", "NDHWC") else min(1, rank - 1)
 
 
 def check_vector(what: str, vector: Tensor | None, length: int) -> None:
-    """ProgramError unless `vector` is absent or 1-D of this length."""
+    """Raise ProgramError unless `vector` is absent or 1-D of this length."""
     if vector is None:
         return
     shape = shape_of(vector)
@@ -42,10 +42,11 @@ def check_vector(what: str, vector: Tensor | None, length: int) -> None:
 
 
 class BatchNormBase(OpaqueOp, ABC):
-    """Normalise each channel over batch and space; statistics are values in and values out.
+    """Normalize each channel over batch and space; statistics are values in and values out.
 
     The moving statistics become `momentum * old + (1 - momentum) * batch` with the biased batch
-    variance. With `is_test` or `use_global_stats` the moving ones normalise and pass unchanged.
+    variance. With `is_test` or `use_global_stats` the moving statistics normalize and stay
+    unchanged.
     """
 
     x = operand_def(TENSOR)
@@ -70,7 +71,7 @@ class BatchNormBase(OpaqueOp, ABC):
 
     @property
     def keeps_statistics(self) -> bool:
-        """True when it normalises by the moving statistics and does not change them."""
+        """True when the op normalizes by the moving statistics and does not change them."""
         testing = self.attr("is_test") and not self.attr("trainable_statistics")
         return bool(testing or self.attr("use_global_stats"))
 
@@ -98,7 +99,7 @@ class BatchNormBase(OpaqueOp, ABC):
 
 @irdl_op_definition
 class BatchNorm(BatchNormBase):
-    """Batch normalisation. Paddle: batch_norm, sync_batch_norm (`sync`)."""
+    """Batch normalization. Paddle: batch_norm, sync_batch_norm (`sync`)."""
 
     name = "pd.batch_norm"
 
@@ -109,7 +110,7 @@ _LARGEST_EPSILON = float(np.float32(0.001))
 
 @irdl_op_definition
 class LayerNorm(PureOp):
-    """Normalise over the axes from `begin_norm_axis` on. Paddle: layer_norm."""
+    """Normalize over the axes from `begin_norm_axis` on. Paddle: layer_norm."""
 
     name = "pd.layer_norm"
     traits = traits_def(Rowwise(first_result=True))
@@ -145,13 +146,13 @@ class LayerNorm(PureOp):
 
 
 def _statistics(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Of half-precision tensors they are kept in float32."""
+    """Build the type of statistics: float64 for float64, else float32, as for half types."""
     return like(x, shape=shape, dtype="float64" if dtype_of(x) == "float64" else "float32")
 
 
 @irdl_op_definition
 class GroupNorm(PureOp):
-    """Normalise each sample over groups of channels and space. Paddle: group_norm."""
+    """Normalize each sample over groups of channels and space. Paddle: group_norm."""
 
     name = "pd.group_norm"
     traits = traits_def(Rowwise())
@@ -185,7 +186,7 @@ class GroupNorm(PureOp):
 
 @irdl_op_definition
 class InstanceNorm(OpaqueOp):
-    """Normalise each channel of each sample over space. Paddle: instance_norm."""
+    """Normalize each channel of each sample over space. Paddle: instance_norm."""
 
     name = "pd.instance_norm"
     x = operand_def(TENSOR)
@@ -238,7 +239,7 @@ class SpectralNorm(OpaqueOp):
 
 @irdl_op_definition
 class Renorm(OneTensor, OpaqueOp):
-    """Slices along an axis, shortened to a p-norm of `max_norm` where theirs is larger.
+    """Slices along an axis, scaled to a p-norm of `max_norm` where their norm is larger.
 
     Paddle: renorm.
     """
@@ -258,9 +259,9 @@ class Renorm(OneTensor, OpaqueOp):
 
 @irdl_op_definition
 class DataNorm(OpaqueOp):
-    """Normalise by sums kept over many batches: (x - sum / size) * sqrt(size / square sum).
+    """Normalize by sums kept over many batches: (x - sum / size) * sqrt(size / square sum).
 
-    What the sums get for a gradient is their share of this batch. Paddle: data_norm.
+    The gradients of the sums are this batch's contributions to them. Paddle: data_norm.
     """
 
     name = "pd.data_norm"
@@ -314,9 +315,9 @@ class DataNorm(OpaqueOp):
 
 @irdl_op_definition
 class Cvm(OpaqueOp):
-    """Rows whose first two columns count shows and clicks, as logarithms, or without both.
+    """Rows whose first two columns count shows and clicks, as logarithms or dropped.
 
-    The columns become log(shows + 1) and log(clicks + 1) - log(shows + 1). What they get for a
+    With `use_cvm` the columns become log(shows + 1) and log(clicks + 1) - log(shows + 1). Their
     gradient is the row of `cvm`. Paddle: cvm.
     """
 

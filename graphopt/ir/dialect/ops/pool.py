@@ -26,9 +26,9 @@ from graphopt.ir.dialect.types import TENSOR, Tensor, dtype_of, like, shape_of
 
 
 class PoolBase(OneTensor, PureOp, ABC):
-    """Maximum or average over windows; the kernel says of how many dimensions.
+    """Maximum or average over windows, in as many dimensions as the kernel has.
 
-    `algorithm` is how to compute it, empty for the backend's way; it comes from a pass.
+    `algorithm` selects how to compute it, empty for the backend's default; a pass sets it.
     """
 
     traits = traits_def(Rowwise())

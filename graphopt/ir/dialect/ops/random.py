@@ -1,7 +1,7 @@
 """Random ops. A non-zero `seed` repeats the same numbers on every execution.
 
 With seed 0 the numbers come from the global generator; `rng_id` then distinguishes the ops of a
-program, and passes must keep it, so that optimising a program does not change what it draws.
+program. Passes must keep it, so that optimizing a program does not change the numbers it draws.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RandomOp(OpaqueOp, ABC):
     rng_id = integer(0)
 
     def draws(self) -> tuple[tuple[int, int], ...]:
-        """The seed and the number among a program's random ops, for each key that it takes."""
+        """Return the seed and the RNG id of each key that the op takes."""
         return ((self.attr("seed"), self.attr("rng_id")),)
 
 
@@ -48,7 +48,7 @@ class RandomOp(OpaqueOp, ABC):
 class Dropout(OneTensor, RandomOp):
     """Zero a share `p` of the elements in training. Paddle: dropout.
 
-    With `cut` x is a piece along that axis; the elements that are zeroed are those of the whole.
+    With `cut`, x is a piece along that axis; the same elements are zeroed as in the whole value.
     """
 
     name = "pd.dropout"
@@ -125,7 +125,7 @@ class TruncatedGaussian(RandomTensor):
     def deviations(
         mean: float, std: float, a: float | None, b: float | None
     ) -> tuple[float, float]:
-        """The bounds in standard deviations from the mean."""
+        """Convert the bounds to standard deviations from the mean."""
         low = -2.0 if a is None else (a - mean) / std if std else -math.inf
         high = 2.0 if b is None else (b - mean) / std if std else math.inf
         return low, high
@@ -169,7 +169,7 @@ class Permutation(RandomOp):
 
 @irdl_op_definition
 class Bernoulli(OneTensor, RandomOp):
-    """1 with the probability that x says, else 0. Paddle: bernoulli."""
+    """1 with the probability x, else 0. Paddle: bernoulli."""
 
     name = "pd.bernoulli"
 

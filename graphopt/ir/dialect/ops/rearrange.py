@@ -146,7 +146,7 @@ class Unbind(PureOp):
 
 
 def strided_count(dim: int, start: int, end: int, stride: int) -> int:
-    """The number of elements that a slice with a stride takes, as Python counts them."""
+    """Count the elements that a slice with a stride takes, as Python counts them."""
     return UNKNOWN if dim == UNKNOWN else len(range(dim)[start:end:stride])
 
 
@@ -274,7 +274,7 @@ PAD_MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def pad_pairs(paddings: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The numbers before and after each axis."""
+    """Pair the padding before and after each axis."""
     return tuple(zip(paddings[::2], paddings[1::2], strict=True))
 
 
@@ -282,8 +282,8 @@ def pad_pairs(paddings: Sequence[int]) -> tuple[tuple[int, int], ...]:
 class Pad(OneTensor, OpaqueOp):
     """Elements added (or, below zero, cut) before and after each axis. Paddle: pad, pad3d.
 
-    `mode` says which: a constant, a mirror image without the edge (reflect), the edge
-    (replicate), or the other end (circular).
+    `mode` selects the added elements: a constant, a mirror image without the edge (reflect), the
+    edge (replicate), or the other end (circular).
     """
 
     name = "pd.pad"

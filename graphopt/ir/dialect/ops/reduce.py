@@ -38,7 +38,7 @@ from graphopt.ir.dtypes import DType, as_dtype
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
-    """The shape after a reduction; no axes means all of them."""
+    """Compute the shape after a reduction; empty `axes` means all axes."""
     dropped = set(normalize_axes(axes, len(shape)) if axes else range(len(shape)))
     if keepdim:
         return tuple(1 if i in dropped else dim for i, dim in enumerate(shape))
@@ -76,7 +76,7 @@ class Mean(Reduce):
 
 
 def sum_dtype(source: DType, wanted: str | None) -> DType:
-    """The dtype of a sum: the wanted one, else int64 for bool and int32, else the operand's own."""
+    """Choose the dtype of a sum: `wanted`, or int64 for bool and int32, or the operand's own."""
     return as_dtype(wanted or ("int64" if source in ("bool", "int32") else source))
 
 
@@ -203,7 +203,7 @@ class SquaredL2Norm(OneTensor, PureOp):
 class ClipByNorm(OneTensor, OpaqueOp):
     """x, scaled down to the Euclidean norm max_norm if its own is larger. Paddle: clip_by_norm.
 
-    Each element depends on all others, so it is no `Unary`.
+    Each element depends on all others, so the op is no `Unary`.
     """
 
     name = "pd.clip_by_norm"
@@ -215,7 +215,7 @@ class ClipByNorm(OneTensor, OpaqueOp):
 
 
 def check_broadcasts(target: Shape, shape: Shape) -> None:
-    """ProgramError unless a tensor of the shape `target` broadcasts to `shape`."""
+    """Raise ProgramError unless a tensor of the shape `target` broadcasts to `shape`."""
     own = shape[len(shape) - len(target) :]
     pairs = zip(target, own, strict=False)
     if len(target) > len(shape) or any(

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.types import (
 
 
 def picked_shape(x: Tensor, index: Tensor) -> Shape:
-    """The shape of the slices of x that the rows of an index tensor name."""
+    """Infer the shape of the slices of x that the rows of an index tensor name."""
     check_integer("index", index)
     depth = shape_of(index)[-1] if rank_of(index) else UNKNOWN
     if not 0 <= depth <= rank_of(x):
@@ -96,7 +96,7 @@ class Scatter(OpaqueOp):
 
 
 def check_along_axis(x: Tensor, index: Tensor, axis: int) -> Shape:
-    """The index's shape with the other dimensions of x; ProgramError when they do not fit."""
+    """Return the index's shape, other sizes broadcast with x; ProgramError on a mismatch."""
     check_integer("index", index)
     if rank_of(x) != rank_of(index):
         raise ProgramError("x and 'index' must have one rank")
@@ -133,7 +133,7 @@ PUT_REDUCTIONS = ("assign", "add", "multiply", "mul", "mean", "amin", "amax")
 class PutAlongAxis(OpaqueOp):
     """x with values written (or combined with the elements) by their number along an axis.
 
-    Without `include_self` an element only combines the values that come to it. Paddle:
+    Without `include_self` an element combines only the values written to it. Paddle:
     put_along_axis.
     """
 

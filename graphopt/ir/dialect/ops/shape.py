@@ -42,34 +42,34 @@ from graphopt.ir.dialect.types import like as retyped
 
 
 def _keeps_first(op: PdOp) -> bool:
-    """A reshape that copies the first size."""
+    """Return whether a reshape copies the first size."""
     return list(op.attr("shape"))[:1] == [0]
 
 
 def _leaves_first(op: PdOp) -> bool:
-    """A transposition of the axes after the first one."""
+    """Return whether a transposition permutes only the axes after the first one."""
     return list(op.attr("perm"))[:1] == [0]
 
 
 def _flattens_rows(op: PdOp) -> bool:
-    """Joins axes within each row."""
+    """Return whether a flatten joins axes within each row only."""
     rank = rank_of(op.operands[0].type)
     return rank > 0 and normalize_axis(op.attr("start_axis"), rank) > 0
 
 
 def _squeezes_rows(op: PdOp) -> bool:
-    """Drops named axes after the first one."""
+    """Return whether a squeeze names its axes and keeps the first one."""
     axes = op.attr("axis")
     return bool(axes) and 0 not in normalize_axes(axes, rank_of(op.operands[0].type))
 
 
 def _unsqueezes_rows(op: PdOp) -> bool:
-    """Adds axes after the first one."""
+    """Return whether an unsqueeze adds axes only after the first one."""
     return all(axis % (rank_of(op.operands[0].type) + 1) for axis in op.attr("axis"))
 
 
 def _joins_rows(op: PdOp) -> bool:
-    """Joins along another axis than the first one."""
+    """Return whether a concat joins along another axis than the first one."""
     return normalize_axis(op.attr("axis"), rank_of(op.operands[0].type)) != 0
 
 
@@ -110,9 +110,9 @@ class Reshape(OneTensor, PureOp):
 
 @irdl_op_definition
 class ReshapeLike(PureOp):
-    """The same elements in another shape, in which a 0 is the size of `like` at its place.
+    """The same elements in another shape, in which a 0 copies the size of `like` at its place.
 
-    One -1 takes what the others leave.
+    One -1 takes the rest.
     """
 
     name = "pd.reshape_like"
@@ -170,9 +170,9 @@ class Flatten(OneTensor, PureOp):
 
 @irdl_op_definition
 class Squeeze(OneTensor, PureOp):
-    """Drop axes of size 1 (those given, or all). Paddle: squeeze2.
+    """Drop axes of size 1 (the named ones, or all). Paddle: squeeze2.
 
-    An unknown size of an axis that is given is taken to be 1, as in Paddle.
+    An unknown size of a named axis is assumed to be 1, as in Paddle.
     """
 
     name = "pd.squeeze"

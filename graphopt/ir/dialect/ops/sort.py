@@ -70,7 +70,7 @@ class Kthvalue(PureOp):
 
 @irdl_op_definition
 class Mode(PureOp):
-    """The commonest element along an axis (of several the least), and its last place.
+    """The most frequent element along an axis (the smallest of several), and its last position.
 
     Paddle: mode.
     """
@@ -94,9 +94,9 @@ class Mode(PureOp):
 
 @irdl_op_definition
 class Nanmedian(OneTensor, PureOp):
-    """The middle element over axes of those that are not nan, or the average of two.
+    """The median over axes of the elements that are not nan. Paddle: nanmedian.
 
-    Paddle: nanmedian.
+    Of two middle elements it is the average or, with the `mode` min, the smaller one.
     """
 
     name = "pd.nanmedian"
@@ -116,7 +116,7 @@ class Nanmedian(OneTensor, PureOp):
 class Searchsorted(OpaqueOp):
     """The positions of values in the last axis of sorted sequences. Paddle: searchsorted.
 
-    Of two dtypes they are compared as C++ does: in float64 if one is, else in the other float.
+    Two dtypes are compared as in C++: in float64 if either is float64, else in the float dtype.
     """
 
     name = "pd.searchsorted"
@@ -142,8 +142,8 @@ class Searchsorted(OpaqueOp):
 class Histogram(OpaqueOp):
     """The number of elements in each of equal bins from min to max. Paddle: histogram.
 
-    With min and max equal the bins cover the elements; the last bin has its right edge. With a
-    weight for each element, or as a density (whose integral is 1), float32.
+    With min and max equal the bins cover the elements; the last bin includes its right edge. The
+    result is float32 with a weight for each element, or as a density (whose integral is 1).
     """
 
     name = "pd.histogram"

@@ -43,9 +43,9 @@ ALGORITHMS = ("", "cudnn", "cudnn-causal", "pallas", "xla")
 def core_type(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, transpose_k: bool = False
 ) -> Tensor:
-    """The type of softmax(q k^T + mask) v; a boolean mask is false at hidden elements.
+    """Infer the type of softmax(q k^T + mask) v; a boolean mask is false at hidden elements.
 
-    A mask that is added is of the dtype of q or, for half types, of float32.
+    A mask that is added has the dtype of q or, for half types, float32.
     """
     scores = matmul_type(q, k, False, not transpose_k)
     if min(map(rank_of, (q, k, v))) < 2:
@@ -68,9 +68,9 @@ class FusedDotProductAttention(RandomOp):
     """softmax(scaling_factor * q k^T + mask) v, q [..., t, d], k [..., s, d], v [..., s, e].
 
     With `transpose_k` k is [..., d, s]. Where a boolean mask is false the score is `fill`. Dropout,
-    as by pd.dropout, is on the softmax. `algorithm` names a library's kernel (`ALGORITHMS`) that is
-    to compute it on the devices that have it, or XLA's products in its own dtype; it comes from a
-    pass. One that is causal hides all later keys itself, as the mask does.
+    as by pd.dropout, is on the softmax. `algorithm`, set by a pass, names a library's kernel
+    (`ALGORITHMS`) for the devices that have it, or XLA's products in its own dtype. A causal kernel
+    hides all later keys itself, as the mask does.
     Paddle: fused_dot_product_attention, whose tensors have the heads after the length.
     """
 
@@ -91,7 +91,7 @@ class FusedDotProductAttention(RandomOp):
     algorithm = string("")
 
     def draws(self) -> tuple[tuple[int, int], ...]:
-        """Nothing without dropout."""
+        """Return the seed and the RNG id of the dropout; empty without dropout."""
         drops = self.attr("dropout_probability") and not self.attr("is_test")
         return super().draws() if drops else ()
 
@@ -115,7 +115,7 @@ class FusedDotProductAttention(RandomOp):
 
 
 class TwoDropouts(RandomOp, ABC):
-    """An op with two dropouts, which draw like the ops that it stands for."""
+    """An op with two dropouts, which draw like the dropouts that it replaces."""
 
     other_seed = integer(0)
     other_rng_id = integer(0)
@@ -125,14 +125,14 @@ class TwoDropouts(RandomOp, ABC):
     RATES: ClassVar[tuple[str, str]]
 
     def draws(self) -> tuple[tuple[int, int], ...]:
-        """The seed and generator id of both dropouts; empty when neither draws."""
+        """Return the seed and the RNG id of both dropouts; empty when neither draws."""
         if self.attr("is_test") or not any(self.attr(rate) for rate in self.RATES):
             return ()
         return (*super().draws(), (self.attr("other_seed"), self.attr("other_rng_id")))
 
 
 def check_norm(norm: str, x: Tensor, scale: Tensor | None, bias: Tensor | None) -> None:
-    """ProgramError unless this layer norm fits x, whose last axis it normalises."""
+    """Raise ProgramError unless this layer norm fits x, whose last axis it normalizes."""
     if norm not in NORMS:
         raise ProgramError(f"norm should be one of {', '.join(NORMS)}, found '{norm}'")
     if norm == "none" and (scale is not None or bias is not None):
@@ -142,7 +142,7 @@ def check_norm(norm: str, x: Tensor, scale: Tensor | None, bias: Tensor | None) 
 
 
 def linear_type(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The type of x @ weight + bias."""
+    """Infer the type of x @ weight + bias."""
     if rank_of(weight) != 2 or rank_of(x) < 2:
         raise ProgramError("a linear layer needs a 2-D weight and an input of rank 2 or more")
     out = matmul_type(x, weight, False, False)
@@ -151,7 +151,7 @@ def linear_type(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def residual_type(x: Tensor, out: Tensor) -> Tensor:
-    """The type of x + out, which must be of one shape."""
+    """Infer the type of x + out; raise ProgramError unless they have one shape."""
     shape = broadcast_shapes(shape_of(x), shape_of(out))
     if len(shape) != rank_of(x) or any(
         UNKNOWN not in (a, b) and a != b for a, b in zip(shape_of(x), shape_of(out), strict=True)
@@ -164,18 +164,18 @@ def residual_type(x: Tensor, out: Tensor) -> Tensor:
 class FusedAttention(TwoDropouts):
     """Multi-head attention: norm, projections, attention, output layer, dropout, residual, norm.
 
-    x is [n, t, c]; `memory` is empty (keys and values come from x), their one source [n, s, c'],
-    or two. `qkv_weight` is one [c, 3 * heads * d] or three matrices, `qkv_bias` likewise, or empty.
-    `layout` says what a joint projection holds: q, k and v one after the other ("split"), or head
-    by head ("heads"). `norm` is "pre" (of x), "post" (of the result) or "none".
+    x is [n, t, c]; `memory` is empty (keys and values come from x), or one source [n, s, c'] of
+    both, or two. `qkv_weight` is one [c, 3 * heads * d] or three matrices, `qkv_bias` likewise, or
+    empty. `layout` is the order of a joint projection: q, k and v one after the other ("split"), or
+    head by head ("heads"). `norm` is "pre" (of x), "post" (of the result) or "none".
 
-    With `num_kv_heads` there are fewer heads of keys and values, each for as many heads of queries
-    that follow each other. `rotary` is empty, or the cosines and sines, which broadcast to [n,
-    heads, t, d], by which the halves of each head of q and k are rotated. `cache` is empty, or the
-    keys and values [n, heads, s, d] ([n, s, heads, d] where `cache_by_time`) that go before the new
-    ones; then all keys and all values are results too. The rows of the attention are joined to
-    [n, t, heads * d], or to the first `like_axes` sizes of `like`. `kernel` is the library that
-    computes the products with weights, as for matmul.
+    With `num_kv_heads` there are fewer heads of keys and values, each shared by consecutive heads
+    of queries. `rotary` is empty, or the cosines and sines, which broadcast to [n, heads, t, d] and
+    rotate the halves of each head of q and k. `cache` is empty, or the keys and values [n, heads,
+    s, d] ([n, s, heads, d] where `cache_by_time`) that precede the new ones; then all keys and all
+    values are results too. The rows of the attention are joined to [n, t, heads * d], or to the
+    first `like_axes` sizes of `like`. `kernel` is the library that computes the products with
+    weights, as for matmul.
     Paddle: fused_attention; rotary_emb_dims and cache_kv of fused_multi_transformer.
     """
 
@@ -271,7 +271,7 @@ def _project(
     heads: int,
     kv_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k and v as [n, heads, length, size]."""
+    """Infer the types of q, k and v as [n, heads, length, size]."""
     if len(weights) not in (1, 3) or len(biases) not in (0, len(weights)) or len(memory) > 2:
         raise ProgramError(
             "fused_attention takes one or three weights, as many biases or none, and two other "
@@ -307,7 +307,7 @@ def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
 
 
 def _rotated_type(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
-    """The type of x multiplied by cosines and sines."""
+    """Infer the type of x rotated by cosines and sines."""
     if len(rotary) not in (0, 2):
         raise ProgramError(f"rotary should be the cosines and the sines, found {len(rotary)}")
     shape, size = shape_of(x), shape_of(x)[-1]
@@ -324,7 +324,7 @@ def _rotated_type(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
 def _join_cache(
     parts: tuple[Tensor, Tensor], cache: Sequence[Tensor], *, by_time: bool
 ) -> tuple[Tensor, ...]:
-    """Keys and values [n, heads, length, size] with the cached ones before them, if there are."""
+    """Infer the types of cached and new keys and values joined; empty without a cache."""
     if len(cache) not in (0, 2):
         raise ProgramError(f"cache should be the keys and the values, found {len(cache)}")
     found: list[Tensor] = []
@@ -348,7 +348,7 @@ def _repeat_heads(x: Tensor, times: int) -> Tensor:
 
 
 def _join_heads(core: Tensor, like: Tensor | None, axes: int) -> Tensor:
-    """The heads [n, heads, t, d] side by side, in the rows of another tensor if there is one."""
+    """Infer the type of joined heads [n, heads, t, d], in the rows of `like` if present."""
     batch, heads, length, size = shape_of(core)
     columns = UNKNOWN if UNKNOWN in (heads, size) else heads * size
     if like is not None:

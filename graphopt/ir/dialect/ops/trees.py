@@ -22,14 +22,14 @@ from graphopt.ir.dialect.types import (
 
 @irdl_op_definition
 class TreeConv(OpaqueOp):
-    """Each node [d] and those below it, by filters [d, 3, out, filters]: [b, n, out, filters].
+    """Each node [d] and the nodes below it, by filters [d, 3, out, filters]: [b, n, out, filters].
 
-    Nodes are [b, n, d]. `edges` [b, m, 2] has the numbers of a node, from 1 on, and a child; the
-    first one with a 0 ends them. A node takes part `max_depth` - 1 levels below the root of a
-    window. The three parts of the filter are for a child far on the right, far on the left, and at
-    the top. Nodes beyond the number of edges + 1 give 0. Paddle mixes the parts of the filter with
-    its outputs in the gradient of the nodes, unless there is one output of one filter; here the
-    gradient is that of the result. Paddle: tree_conv.
+    Nodes are [b, n, d]. `edges` [b, m, 2] are pairs of a node and its child, numbered from 1 on;
+    the first pair with a 0 ends them. A window reaches `max_depth` - 1 levels below its root. The
+    three parts of the filter are for a child far on the right, far on the left, and at the top.
+    Nodes beyond the number of edges + 1 give 0. Paddle mixes the parts of the filter with its
+    outputs in the gradient of the nodes, unless there is one output of one filter; here the
+    gradient is the derivative of the result. Paddle: tree_conv.
     """
 
     name = "pd.tree_conv"

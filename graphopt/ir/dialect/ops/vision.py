@@ -42,10 +42,10 @@ WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 def resized_sizes(
     sizes: Sequence[int], size: Sequence[int], scale: Sequence[float], single: bool = False
 ) -> tuple[int, ...]:
-    """The new spatial sizes: those given, or the old ones times the scales.
+    """Compute the new spatial sizes: `size`, or the old sizes times the scales, truncated.
 
-    The products lose their fractions. In float32 (`single`) 10 times 0.7 is 7; exactly it is less,
-    for 0.7 is less in float32.
+    With a `single` product, in float32, 10 times 0.7 is 7; the exact product is less, because 0.7
+    in float32 is less than 0.7.
     """
     if size:
         return tuple(size)
@@ -64,11 +64,11 @@ def resized_sizes(
 class Interpolate(OpaqueOp):
     """Images in another size. Paddle: nearest_interp_v2, bilinear_interp_v2 and the like.
 
-    `linear` works along each of one to three axes. `align_corners` lets the centres of the outer
-    pixels meet; without it their edges meet, or (linear with `align_mode` 1) their first corners.
-    The size is that of the images `like`, if there are any, else `size`, else by `scale`. Where
-    there is a `scale` it says how far apart the positions are, whatever the size, unless the sizes
-    do (`spaced_by_size`), as in Paddle 1. Before Paddle 3 it was a factor in float32
+    `linear` works along each of one to three axes. `align_corners` aligns the centers of the outer
+    pixels; without it their edges are aligned, or (linear with `align_mode` 1) their first corners.
+    The size comes from the images `like`, if present, else from `size`, else from `scale`. A
+    `scale` also sets the distance of the sampled positions, whatever the size, unless the sizes set
+    it (`spaced_by_size`), as in Paddle 1. Before Paddle 3 it was a factor in float32
     (`single_scale`).
     """
 
@@ -196,7 +196,7 @@ class Fold(OneTensor, OpaqueOp):
 
 
 def unfold_pads(paddings: Sequence[int], kernel: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Padding before and after rows and columns; four numbers are top, left, bottom, right."""
+    """Pair the padding of rows and of columns; four numbers are top, left, bottom, right."""
     if len(paddings) == 4:
         top, left, bottom, right = paddings
         return (top, bottom), (left, right)
@@ -264,7 +264,7 @@ class AffineGrid(OpaqueOp):
 
 
 def _sizes(x: Tensor, data_format: str) -> tuple[int, int, int, int]:
-    """Number, channels, height and width."""
+    """Return number, channels, height and width of images."""
     if rank_of(x) != 4:
         raise ProgramError(f"expected images of rank 4, found {show(x)}")
     n, *rest = shape_of(x)

@@ -22,10 +22,10 @@ from graphopt.ir.translate.blocks.declare import declare_types
 def load_onnx(
     data: bytes, source: str, limits: Limits, folder: Path | None
 ) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
-    """The program in the bytes of an ONNX file, and the values of its parameters.
+    """Decode an ONNX file to a program and the values of its parameters.
 
     Raises FormatError, LimitError and UnsafeError for files that cannot be trusted, and
-    UnsupportedError with all nodes that have no meaning here.
+    UnsupportedError that lists all nodes without a translation.
     """
     model = read_onnx(data, source, limits, folder)
     program, parameters = import_onnx(model, CONTROLS, Path(source).name)

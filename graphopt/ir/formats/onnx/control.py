@@ -1,7 +1,7 @@
 """Branches, loops and scans of ONNX as Paddle's operators with blocks.
 
-The graphs of a node give values to it. Paddle's blocks write variables of the block around them: a
-branch copies its results there, and the body of a loop overwrites what it carries.
+The graphs of an ONNX node return values to it. Paddle's blocks write variables of the enclosing
+block: a branch copies its results there, and the body of a loop overwrites its carried variables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _END = 2**31 - 1
 
 
 class _Body:
-    """A graph of a node as a block: entered, its nodes imported, and left."""
+    """A graph of a node as a block: entered, filled with its nodes, and left."""
 
     def __init__(self, importer: OnnxImporter, node: OnnxNode, attribute: str) -> None:
         self.importer, self.node = importer, node
@@ -43,7 +43,7 @@ class _Body:
         importer.program.blocks.append(self.block)
 
     def enter(self) -> None:
-        """Emit to the block from now on."""
+        """Emit operators to this block from now on."""
         importer = self.importer
         self.outer, importer.block = importer.block, self.block
         importer.depth += 1
@@ -51,25 +51,25 @@ class _Body:
         importer.tensors(self.graph)
 
     def argument(self, position: int, variable: str) -> None:
-        """Let an input of the graph be a variable."""
+        """Bind an input of the graph to a variable."""
         name = self.graph.inputs[position].name
         self.importer.scopes[-1][name] = variable
 
     def results(self) -> list[str]:
-        """The variables of the results, after the nodes."""
+        """Import the nodes; return the variables of the results."""
         self.importer.nodes(self.graph)
         where = f"node {quote(self.node.name)}"
         return [self.importer.read(value.name, where) for value in self.graph.outputs]
 
     def leave(self) -> None:
-        """Emit to the block around it again."""
+        """Emit operators to the enclosing block again."""
         importer = self.importer
         importer.block = self.outer
         importer.depth -= 1
         importer.scopes.pop()
 
     def check_counts(self, inputs: int, outputs: int) -> None:
-        """FormatError for a graph that takes or gives another number of values."""
+        """Raise FormatError unless the graph has this many inputs and outputs."""
         found = len(self.graph.inputs), len(self.graph.outputs)
         if found != (inputs, outputs):
             raise FormatError(
@@ -79,7 +79,7 @@ class _Body:
 
 
 def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
-    """Two `conditional_block`s with opposite conditions, and a `select_input` for each result."""
+    """Emit two `conditional_block`s with opposite conditions, and a `select_input` per result."""
     condition = importer.read(node.inputs[0], f"node {quote(node.name)}")
     # what both branches read becomes a variable of the block around them
     opposite, mask = importer.new(f"{node.name}.not"), importer.new(f"{node.name}.mask")
@@ -115,7 +115,7 @@ def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
 
 
 def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
-    """A `while` over a counter, a flag and what the body carries; results of steps in arrays."""
+    """Emit a `while` over a counter, a flag and carried variables; step results go to arrays."""
     where = f"node {quote(node.name)}"
     names = [importer.read(n, where) if n else "" for n in (*node.inputs, "", "")]
     limit, flag, starts = names[0], names[1], [n for n in names[2:] if n]
@@ -173,7 +173,7 @@ def _loop(importer: OnnxImporter, node: OnnxNode) -> None:
 def _going(
     importer: OnnxImporter, node: OnnxNode, at: str, limit: str, holds: str, going: str
 ) -> None:
-    """Set the condition of a next step: the flag holds, and the counter is below the limit."""
+    """Set the condition of the next step: the flag holds, and the counter is below the limit."""
     if not limit:
         importer.emit("assign", {"X": [holds]}, {"Out": [going]}, {}, node)
         return
@@ -183,7 +183,7 @@ def _going(
 
 
 def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
-    """A `recurrent`: states from step to step, and slices of the sequences."""
+    """Emit a `recurrent`, with states passed between steps and slices of the sequences."""
     if node.version < 9:
         raise UnsupportedError(
             f"{importer.source}: node {quote(node.name)}: Scan of version 8, which has a batch; "
@@ -258,7 +258,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
 def _steps_first(
     importer: OnnxImporter, node: OnnxNode, name: str, axis: int, is_reversed: int
 ) -> str:
-    """A sequence whose steps are along its first axis."""
+    """Emit a sequence with its steps moved to the first axis, and reversed if `is_reversed`."""
     own = importer.new(f"{node.name}.steps")
     attrs = {OPSET: node.version, "axis": axis, "reverse": is_reversed, "back": 0}
     type_ = operator_type("", "ScanAxis")
@@ -285,7 +285,7 @@ def _list(node: OnnxNode, name: str, count: int) -> list[int]:
 def _assign_all(
     importer: OnnxImporter, node: OnnxNode, sources: list[str], targets: Sequence[str]
 ) -> None:
-    """Copy all at once: no copy overwrites a value that a later one reads."""
+    """Copy all at once: no copy overwrites a value that a later copy reads."""
     kept: list[str] = []
     for source, target in zip(sources, targets, strict=True):
         if source in targets and source != target:

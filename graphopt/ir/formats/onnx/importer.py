@@ -1,8 +1,8 @@
-"""Records of an ONNX file to a `Program`: each node is an operator, under ONNX's name for it.
+"""Convert the records of an ONNX file to a `Program`: one operator per node, under its ONNX name.
 
-The operators are translated to `pd` ops by the rules of `ir/translate/onnx` when the program is
-compiled. Here names are settled, functions are written out, branches and loops become blocks
-(`control.py`), and it is decided what is a parameter and what a number of the program.
+The rules of `ir/translate/onnx` translate the operators to `pd` ops when the program is compiled.
+The import resolves names, inlines functions, converts branches and loops to blocks (`control.py`),
+and decides which tensors are parameters and which are constants.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ Controls = Mapping[str, Callable[["OnnxImporter", OnnxNode], None]]
 def import_onnx(
     model: OnnxModel, controls: Controls, title: str
 ) -> tuple[Program, dict[str, Array]]:
-    """The program, and the values of its parameters; `title` is the file's name in locations."""
+    """Convert a model to a program and its parameter values; locations have `title` as the file."""
     importer = OnnxImporter(model, controls, title)
     importer.run()
     return importer.program, importer.parameters
 
 
 class OnnxImporter:
-    """State of one import: the names of the graphs that are open, and the block that grows."""
+    """State of one import: the names of the open graphs, and the block that grows."""
 
     def __init__(self, model: OnnxModel, controls: Controls, title: str) -> None:
         self.model = model
@@ -111,7 +111,7 @@ class OnnxImporter:
     # Graphs -----------------------------------------------------------------------------------
 
     def tensors(self, graph: OnnxGraph) -> None:
-        """Make the tensors of a graph visible; they become variables when they are read."""
+        """Make the tensors of a graph visible; they become variables when a node reads them."""
         for name, tensor in graph.tensors.items():
             own = self.define(name)
             self.stored[own] = tensor
@@ -139,7 +139,7 @@ class OnnxImporter:
         return name
 
     def nodes(self, graph: OnnxGraph) -> None:
-        """Import the nodes of a graph in their order, in which each reads what is there."""
+        """Import the nodes of a graph in their order."""
         for node in graph.nodes:
             self.node(node)
 
@@ -163,7 +163,7 @@ class OnnxImporter:
             self.operator(node)
 
     def _resolve(self, node: OnnxNode) -> OnnxNode:
-        """A node of a function with the attributes of the call, and a name that begins with it."""
+        """Give a function's node the call's attributes, and the call's name as a prefix."""
         if not self.callers:
             return node
         caller, given = self.callers[-1]
@@ -205,18 +205,18 @@ class OnnxImporter:
         return self.emit(type_, {"X": inputs}, {"Out": outputs}, attrs, node)
 
     def is_sequence(self, name: str) -> bool:
-        """True for the variable of a list of tensors."""
+        """True for a variable that is a list of tensors."""
         variable = self.block.find_var(name)
         return variable is not None and variable.kind == VarKind.TENSOR_ARRAY
 
     def keep_kind(self, source: str, target: str) -> str:
-        """Let a variable be a list of tensors where another one is; its name."""
+        """Make `target` a list of tensors if `source` is one; return `target`."""
         if self.is_sequence(source):
             self.block.vars[target].kind = VarKind.TENSOR_ARRAY
         return target
 
     def no_sequence(self, node: OnnxNode, what: str) -> UnsupportedError:
-        """The exception for a use of a list of tensors, to be raised by the caller."""
+        """Return the exception, for the caller to raise, for a use of a list of tensors."""
         return UnsupportedError(
             f"{self.source}: node {quote(node.name)}: {what} is not supported; use its tensors"
         )
@@ -230,7 +230,7 @@ class OnnxImporter:
         node: OnnxNode,
         kinds: Mapping[str, int] | None = None,
     ) -> Operator:
-        """Append an operator that a node becomes, or a part of it."""
+        """Append an operator that a node becomes, alone or with others."""
         location = Location(f"{self.title}:{node.name}", self.count)
         made = Operator(self.block, type, inputs, outputs, attrs, location)
         made.attr_kinds = dict(kinds or {})
@@ -239,7 +239,7 @@ class OnnxImporter:
         return made
 
     def _attributes(self, node: OnnxNode) -> dict[str, Any]:
-        """The attributes of an operator: numbers, texts and lists of them; tensors in parts."""
+        """Convert attributes to numbers, texts and lists of them; split tensors in parts."""
         found: dict[str, Any] = {}
         for name, value in node.attributes.items():
             if isinstance(value, StoredTensor):
@@ -262,7 +262,7 @@ class OnnxImporter:
         return _list_parts(name, tensor)
 
     def _constant(self, node: OnnxNode) -> bool:
-        """Keep the tensor of a Constant for whoever reads it; False where it is a number or so."""
+        """Store the tensor of a Constant until a node reads it; False if it has no tensor."""
         value = node.attributes.get("value")
         if not isinstance(value, StoredTensor) or len(node.outputs) != 1:
             return False
@@ -272,7 +272,7 @@ class OnnxImporter:
     # Functions --------------------------------------------------------------------------------
 
     def _call(self, node: OnnxNode, function: OnnxFunction) -> None:
-        """Write out the nodes of a function in place of the node that calls it."""
+        """Inline a function's nodes in place of the node that calls it."""
         if node.key in self.calls:
             raise FormatError(
                 f"{self.source}: expected no function to call itself, found {quote(node.type)} "
@@ -300,7 +300,7 @@ class OnnxImporter:
                 self._rename(node, inner.get(name), target)
 
     def _rename(self, node: OnnxNode, source: str | None, target: str) -> None:
-        """Give what a function computed the name of its caller."""
+        """Copy a result of a function to the caller's variable."""
         if source is None:
             raise FormatError(
                 f"{self.source}: node {quote(node.name)}: its function does not compute all results"
@@ -311,7 +311,7 @@ class OnnxImporter:
     # Names ------------------------------------------------------------------------------------
 
     def fresh(self, name: str) -> str:
-        """A variable name that is not taken, which it is from now on."""
+        """Reserve a variable name that is not taken, and return it."""
         base, found, serial = name or "value", name, 0
         while found in self.taken:
             serial += 1
@@ -320,7 +320,7 @@ class OnnxImporter:
         return found
 
     def define(self, name: str) -> str:
-        """Let a name of this graph be a new variable; FormatError when the graph has it."""
+        """Bind a name of this graph to a new variable; FormatError when it is bound already."""
         scope = self.scopes[-1]
         if not name or name in scope:
             raise FormatError(
@@ -331,19 +331,19 @@ class OnnxImporter:
         return scope[name]
 
     def declare(self, name: str) -> str:
-        """Define a name, whose variable belongs to this block and has no type yet."""
+        """Define a name, and declare its variable in this block without a type."""
         own = self.define(name)
         self.block.vars[own] = Variable(self.block, own)
         return own
 
     def new(self, name: str) -> str:
-        """A variable of this block that no value of the file is."""
+        """Declare a variable of this block that stands for no value of the file."""
         own = self.fresh(name)
         self.block.vars[own] = Variable(self.block, own)
         return own
 
     def visible(self, name: str) -> str:
-        """The variable of a name, which is not read yet; EMPTY for no name."""
+        """Return the variable of a name without reading it; EMPTY for no name."""
         if not name:
             return EMPTY
         for scope in reversed(self.scopes):
@@ -354,7 +354,7 @@ class OnnxImporter:
     def read(
         self, name: str, reader: str, *, is_setting: bool = False, is_trained: bool = True
     ) -> str:
-        """The variable of a name, with its value where the file has that."""
+        """Return the variable of a name; if the file stores its value, declare it first."""
         for scope in reversed(self.scopes):
             if name in scope:
                 own = scope[name]
@@ -364,7 +364,7 @@ class OnnxImporter:
         )
 
     def materialise(self, name: str, *, is_setting: bool = False, is_trained: bool = True) -> str:
-        """The variable of this name; a tensor of the file becomes numbers or a parameter now."""
+        """Declare a stored tensor as a constant or a parameter; return the name."""
         tensor = self.stored.pop(name, None)
         if tensor is None:
             return name
@@ -377,7 +377,7 @@ class OnnxImporter:
         return name
 
     def _number(self, name: str, tensor: StoredTensor) -> None:
-        """An operator of the global block that gives the numbers of a small tensor."""
+        """Append a Constant to the global block with the elements of a small tensor."""
         block = self.program.global_block()
         block.vars[name] = Variable(*(block, name, tensor.shape, tensor.dtype), stop_gradient=True)
         attrs = {OPSET: self.model.opset or 13, **_list_parts("value", tensor)}
@@ -398,7 +398,7 @@ class OnnxImporter:
         self.parameters[name] = tensor.array()
 
     def _columns(self, feeds: Sequence[str], fetches: Sequence[str]) -> None:
-        """The feed and fetch operators, which say what comes in and goes out, and in what order."""
+        """Add the feed and fetch operators, which fix the order of inputs and outputs."""
         block = self.program.global_block()
         held = {kind: self.fresh(kind) for kind in ("feed", "fetch")}
         for kind, name in held.items():
@@ -418,7 +418,7 @@ class OnnxImporter:
 
 
 def _list_parts(name: str, tensor: StoredTensor) -> dict[str, Any]:
-    """The attributes of an operator that are a tensor together."""
+    """Split a tensor into the operator attributes that encode it."""
     return {
         name: tensor.numbers(),
         f"{name}_dtype": str(tensor.dtype),
@@ -427,7 +427,7 @@ def _list_parts(name: str, tensor: StoredTensor) -> dict[str, Any]:
 
 
 def _is_number(tensor: StoredTensor, *, is_setting: bool) -> bool:
-    """True for a small tensor of whole numbers, one float, or a few that are settings."""
+    """True for a small tensor of integers, one float, or a few floats that are settings."""
     dtype = tensor.dtype
     if not isinstance(dtype, DType) or tensor.size > _MOST_NUMBERS:
         return False

@@ -1,6 +1,6 @@
-"""The bytes of an ONNX file as records: graphs of nodes, tensors, functions.
+"""Decode an ONNX file to records: graphs of nodes, tensors, functions.
 
-Everything is bounded by `Limits`, and nothing that a node means is known here.
+Everything is bounded by `Limits`; the reader knows nothing about what nodes mean.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _ABSENT: Mapping[str, Any] = {"f": 0.0, "i": 0, "s": "", "floats": (), "ints": (
 
 @dataclass(frozen=True)
 class Reference:
-    """An attribute in a function: the one of this name that the function is called with."""
+    """An attribute in a function that refers to the call's attribute of this name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class GraphSpan:
-    """The graph of an attribute, which is read when its node is imported."""
+    """The graph of an attribute, decoded when its node is imported."""
 
     start: int
     stop: int
@@ -58,7 +58,7 @@ Value: TypeAlias = float | int | str | Sequence[Any] | StoredTensor | GraphSpan 
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node: its operator with the version of its domain, the names that it reads and writes."""
+    """A node: its operator with the version of its domain, and the names it reads and writes."""
 
     type: str
     domain: str
@@ -71,13 +71,13 @@ class OnnxNode:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key of the function that it calls, if that is one."""
+        """The key of the function that the node calls, if it calls one."""
         return self.domain, self.type, self.overload
 
 
 @dataclass(frozen=True)
 class OnnxValue:
-    """A declared value: its name, and its type where that is a tensor; sizes of -1 are open."""
+    """A declared value: its name, and its type if it is a tensor; sizes of -1 are open."""
 
     name: str
     dtype: DType | str | None
@@ -86,7 +86,7 @@ class OnnxValue:
 
 @dataclass(frozen=True)
 class OnnxGraph:
-    """Nodes in order, with the values that come in and go out."""
+    """Nodes in order, with the graph's inputs and outputs."""
 
     nodes: list[OnnxNode]
     inputs: list[OnnxValue]
@@ -96,7 +96,7 @@ class OnnxGraph:
 
 @dataclass(frozen=True)
 class OnnxFunction:
-    """Nodes that a node stands for; attributes that are not given have these values."""
+    """The nodes that a call stands for, and the defaults of its attributes."""
 
     nodes: list[OnnxNode]
     inputs: tuple[str, ...]
@@ -116,10 +116,10 @@ class OnnxModel:
 
 
 def read_onnx(data: bytes, source: str, limits: Limits, folder: Path | None) -> OnnxModel:
-    """The model in the bytes of a file, whose tensors may be in other files of the folder.
+    """Decode a model; its tensors may be in other files of the folder.
 
-    Raises FormatError for damaged files, LimitError for those that exceed `limits`, and
-    UnsupportedError for versions that are not read.
+    Raises FormatError for damaged files, LimitError for files that exceed `limits`, and
+    UnsupportedError for versions that are not supported.
     """
     reader = OnnxReader(WireReader(data, source, limits), folder)
     message = decode(reader.wire, MODEL, 0, len(data))
@@ -142,7 +142,7 @@ def read_onnx(data: bytes, source: str, limits: Limits, folder: Path | None) -> 
 
 
 class OnnxReader:
-    """Makes records of messages."""
+    """Converts messages to records."""
 
     def __init__(self, wire: WireReader, folder: Path | None) -> None:
         self.wire = wire
@@ -150,11 +150,11 @@ class OnnxReader:
         self.opsets: dict[str, int] = {}
 
     def versions(self, entries: Sequence[Message]) -> dict[str, int]:
-        """The version of the operators of each domain."""
+        """Map each domain to the version of its operators."""
         return {_domain(e.get("domain", "")): e.get("version", 1) for e in entries}
 
     def function(self, message: Message, versions: Mapping[str, int]) -> OnnxFunction:
-        """A function, with the versions that it names itself."""
+        """Convert a function, with the operator versions that it declares itself."""
         self.opsets = {**versions, **self.versions(message.get("opset_import", ()))}
         defaults: dict[str, Value] = dict(map(self._attribute, message.get("attribute_proto", ())))
         return OnnxFunction(
@@ -165,12 +165,12 @@ class OnnxReader:
         )
 
     def graph(self, span: GraphSpan) -> OnnxGraph:
-        """The graph of an attribute."""
+        """Decode the graph of an attribute."""
         self.opsets = dict(span.opsets)
         return self.graph_of(decode(self.wire, GRAPH, span.start, span.stop))
 
     def graph_of(self, message: Message) -> OnnxGraph:
-        """A graph; FormatError for what is not there once."""
+        """Convert a graph; raise FormatError for a tensor that has two values."""
         limits, source = self.wire.limits, self.wire.source
         if message.get("sparse_initializer"):
             raise UnsupportedError(f"{source}: it has sparse tensors, which are not supported")
@@ -242,7 +242,7 @@ class OnnxReader:
 
 
 def _size(dimension: Message) -> int:
-    """A size; -1 where it is open, as where it has a name."""
+    """Return a size; -1 where it is open or has a name."""
     size = dimension.get("dim_value", -1)
     return size if size >= 0 else -1
 

@@ -1,7 +1,7 @@
 """The messages of onnx.proto that a model is read from, one row per field.
 
-What may be nested without end (the graph of an attribute) or large (the numbers of a tensor) is a
-`Span`: where its bytes are. Whoever needs it decodes it then, and knows how deep it is.
+A field that may nest without bound (the graph of an attribute) or be large (the elements of a
+tensor) is a `Span`: the position of its bytes. Its reader decodes it later, and knows its depth.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from graphopt.ir.formats.protobuf.wire import LENGTH, WireReader
 
 @dataclass(frozen=True)
 class SpanKind:
-    """The positions of a field's bytes: where they begin, and where they end."""
+    """The positions of a field's bytes: start and end."""
 
     name: str = "span"
     wire_type = LENGTH

@@ -1,4 +1,4 @@
-"""Tensors of ONNX files: their element types, and their numbers from wherever these are stored."""
+"""Tensors of ONNX files: their element types, and their elements wherever they are stored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LOCATIONS = ("the file", "another file")
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a file: its type, and where its numbers are."""
+    """A tensor of a file: its type, and where its elements are."""
 
     wire: WireReader = field(repr=False)
     message: Message = field(repr=False)
@@ -56,17 +56,17 @@ class StoredTensor:
 
     @property
     def byte_count(self) -> int:
-        """The bytes that its elements take in a file."""
+        """The bytes that the elements take in a file."""
         if not isinstance(self.dtype, DType):
             return self.size
         return -(-self.size * _PACKED.get(self.dtype, 8 * self.dtype.numpy.itemsize) // 8)
 
     def error(self, problem: str) -> FormatError:
-        """The exception for a problem, to be raised by the caller."""
+        """Return the exception, for the caller to raise, for a problem."""
         return FormatError(f"{self.wire.source}: tensor {quote(self.name)}: {problem}")
 
     def array(self) -> Array:
-        """Its numbers, read-only; a view on the file where they are raw."""
+        """Return the elements as a read-only array; a view on the file if they are raw."""
         dtype = self.dtype
         if not isinstance(dtype, DType):
             raise self.error(f"the elements are {dtype}, which graphopt has no type for")
@@ -78,13 +78,13 @@ class StoredTensor:
         return self._list_numbers(dtype)
 
     def numbers(self) -> list[Any]:
-        """Its numbers in order, as Python has them."""
+        """Return the elements in order, as Python numbers."""
         array = self.array()
         is_plain = isinstance(self.dtype, DType) and self.dtype.is_of_numpy
         return (array if is_plain else array.astype(np.float64)).ravel().tolist()
 
     def _list_numbers(self, dtype: DType) -> Array:
-        """The numbers of the field for this type."""
+        """Read the elements from the message field for this type."""
         name, stored = _FIELDS.get(dtype, ("int32_data", None))
         data = self.wire.data
         chunks = [memoryview(data)[start:stop] for start, stop in self.message.get(name, ())]
@@ -104,7 +104,7 @@ class StoredTensor:
         return _read_only(numbers.astype(dtype.numpy).reshape(self.shape))
 
     def _external(self, size: int) -> memoryview:
-        """The bytes in another file of the model's folder."""
+        """Read the bytes from another file in the model's folder."""
         told = {e.get("key", ""): e.get("value", "") for e in self.message.get("external_data", ())}
         if self.folder is None:
             raise self.error("its numbers are in another file, and the model's folder is unknown")
@@ -134,7 +134,7 @@ class StoredTensor:
 
 
 def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> StoredTensor:
-    """The tensor of a message, whose sizes are checked; its numbers are read when it is used."""
+    """Convert a message to a tensor and check its sizes; the elements are read on use."""
     name, dims = message.get("name", ""), tuple(message.get("dims", ()))
     dtype = element_type(message.get("data_type", 0))
     made = StoredTensor(wire, message, folder, name, dtype, dims)
@@ -175,7 +175,7 @@ def _shape_array(tensor: StoredTensor, content: memoryview, dtype: DType) -> Arr
 
 
 def _unpack_elements(content: Array, tensor: StoredTensor, dtype: DType) -> Array:
-    """The elements of bytes that have several; the last byte may have fewer."""
+    """Unpack bytes that hold several elements each; the last byte may hold fewer."""
     bits = _PACKED[dtype]
     places = np.arange(0, 8, bits).astype(np.uint8)
     parts: Array = (content[:, None] >> places & np.uint8(2**bits - 1)).ravel()[: tensor.size]
@@ -190,9 +190,9 @@ def _read_only(array: Array) -> Array:
 
 
 def unpack_varints(content: bytes) -> Array | None:
-    """The varints in packed bytes as int64; None where the last one does not end, or one is long.
+    """Decode packed varints to int64; None where one is too long or the last has no end.
 
-    All at once: each byte adds its seven bits to the number that it belongs to.
+    Vectorized: each byte adds its seven bits to the number that it belongs to.
     """
     data = np.frombuffer(content, np.uint8)
     if not data.size:

@@ -1,8 +1,8 @@
-"""Pickles of parameters (`.pdparams`, `.pdopt`, paddle.save) to plain values, without unpickling.
+"""Decode pickles of parameters (`.pdparams`, `.pdopt`, paddle.save) to plain values, safely.
 
 An interpreter of the opcodes that Paddle's files have. It imports nothing and calls nothing:
-Python's own `pickle` runs whatever code a file names, even when the classes it may import are
-restricted. The other values that a file may build are in `values.py`.
+Python's own `pickle` runs any code that a file names, even when the classes it may import are
+restricted. `values.py` has the other values that a file may build.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LEAVES = (str, int, float, complex, bytes, type(None), np.ndarray)
 
 
 def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = None) -> Any:
-    """The value that a pickle of protocol 2 to 5 holds.
+    """Decode a pickle of protocol 2 to 5.
 
-    It consists of dicts, lists, tuples, strings, bytes, numbers, None and read-only arrays.
-    Raises UnsafeError, naming the class or function, for a pickle that would build or call
-    anything else, FormatError with the byte offset for a malformed one, LimitError for one that
+    The value consists of dicts, lists, tuples, strings, bytes, numbers, None and read-only arrays.
+    Raises UnsafeError, naming the class or function, for a pickle that would build or call anything
+    else, FormatError with the byte offset for a malformed pickle, LimitError for a pickle that
     exceeds `limits`.
     """
     value, end = read_first_pickle(data, source, limits)
@@ -55,7 +55,7 @@ def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = N
 def read_first_pickle(
     data: bytes, source: str = "<pickle>", limits: Limits | None = None
 ) -> tuple[Any, int]:
-    """As `read_pickle`, of data that go on after the pickle: its value, and where it ends."""
+    """Decode, as `read_pickle`, the first pickle in `data`; return its value and its end."""
     reader = _PickleReader(data, source, limits or Limits())
     value = reader.run()
     reader.check(value)
@@ -158,7 +158,7 @@ class _PickleReader:
         self.push(view if size > _COPIED else bytes(view))
 
     def latin_string(self, size: int) -> None:
-        """A string of Python 2, whose arrays have their bytes in such."""
+        """Push a string of Python 2, whose arrays have their bytes in such strings."""
         self.push(str(self.view(size), "latin1"))
 
     def line(self) -> str:
@@ -227,7 +227,7 @@ class _PickleReader:
         self.push(target)
 
     def check(self, value: Any) -> None:
-        """Refuse a result with cycles, of too many levels, or with other than plain values."""
+        """Refuse a result with cycles, with too many levels, or with values that are not plain."""
         seen: set[int] = set()
         open_containers: set[int] = set()
         todo: list[Any] = [(value, False)]
@@ -294,7 +294,7 @@ def _protocol(r: _PickleReader) -> None:
 
 
 def _frame(r: _PickleReader) -> None:
-    """A frame says only how much to read ahead, which must be there."""
+    """Check that a frame, which only announces how much to read ahead, is complete."""
     size, left = r.number("<Q"), len(r.data) - r.position
     if size > left:
         r.fail(f"expected a frame of at most {left} bytes, found {size}")

@@ -1,7 +1,7 @@
-"""The few calls that Paddle's pickles make, recognised by their exact shape and never executed.
+"""The few calls that Paddle's pickles make, recognized by their exact shape and never executed.
 
-A pickle builds an array by calling a NumPy function and then setting the state of its result.
-Here a global is only a name, and each allowed call builds a plain value from checked arguments.
+A pickle builds an array by calling a NumPy function and then setting the state of its result. Here
+a global is only a name, and each allowed call builds a plain value from checked arguments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Copies:
         self._left = 4 * size + (1 << 16)
 
     def spend(self, size: int) -> None:
-        """Count a copy; TooLarge when a sound file of this size would not need it."""
+        """Count a copy; raise TooLarge when a sound file of this size would not need it."""
         self._left -= size
         if self._left < 0:
             raise TooLarge("what the file makes of its bytes")
@@ -89,7 +89,7 @@ _ELEMENT = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)")
 
 
 def call(function: Any, arguments: Any, copies: Copies) -> Any:
-    """The value of an allowed call; Refused or Malformed for any other."""
+    """Evaluate an allowed call; raise RefusedCall or Malformed for any other."""
     if not isinstance(function, Global) or not isinstance(arguments, tuple):
         raise RefusedCall("a call of something that is not a function")
     name, given = function.name, cast(tuple[Any, ...], arguments)
@@ -122,7 +122,7 @@ def call(function: Any, arguments: Any, copies: Copies) -> Any:
 
 
 def _is(value: Any, *expected: Any) -> bool:
-    """Equality that arrays, which compare element by element, cannot upset."""
+    """Compare types first, then values: arrays would compare element by element."""
     return any(type(value) is type(other) and value == other for other in expected)
 
 
@@ -141,7 +141,7 @@ def _latin(text: str, copies: Copies) -> bytes:
 
 
 def set_byte_order(element: ElementType, state: Any) -> None:
-    """The state of a dtype: version, byte order, and nothing that makes it structured."""
+    """Apply the state of a dtype: version, byte order, and no structured fields."""
     given = cast(tuple[Any, ...], state) if isinstance(state, tuple) else ()
     orders = ("<", ">", "|", "=")
     if len(given) < 5 or not _is(given[1], *orders) or any(v is not None for v in given[2:5]):
@@ -151,9 +151,9 @@ def set_byte_order(element: ElementType, state: Any) -> None:
 
 
 def build_array(state: Any, copies: Copies) -> Array:
-    """The array of a state (version, shape, dtype, column-major, bytes), in native byte order.
+    """Build the array of a state (version, shape, dtype, column-major, bytes), in native order.
 
-    It is a read-only view on the bytes where that is possible.
+    It has the native byte order, and is a read-only view on the bytes where possible.
     """
     given = cast(tuple[Any, ...], state) if isinstance(state, tuple) else ()
     if (

@@ -1,8 +1,8 @@
-"""Plain values to pickles that every release of Paddle reads.
+"""Encode plain values as pickles that every release of Paddle reads.
 
 Written opcode by opcode: Python's own pickler would name NumPy's modules as the installed NumPy
-calls them, which older releases do not know, and would store arrays of extension types that no
-release knows.
+does, which older releases do not know, and would store arrays of extension types that no release
+knows.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Named:
 
 
 def write_pickle(value: Any, protocol: int = 4) -> Iterator[bytes | memoryview]:
-    """The pickle of `value` in pieces; large arrays are not copied into one.
+    """Yield the pickle of `value` in pieces; large arrays are not copied.
 
     `value` consists of dicts, lists, tuples, strings, bytes, numbers, None, arrays and `Named`.
-    bfloat16 is stored as uint16, as Paddle does. Raises ProgramError, saying where in `value`,
-    for anything else.
+    bfloat16 is stored as uint16, as Paddle does. Raises ProgramError, with the path in `value`, for
+    anything else.
     """
     yield bytes((0x80, protocol))
     yield from _value(value, protocol, "", 0)
@@ -76,7 +76,7 @@ def _value(value: Any, protocol: int, path: str, depth: int) -> Iterator[bytes |
 
 
 def _number(value: Any) -> Any:
-    """A NumPy scalar as the Python number that it is; other values unchanged."""
+    """Convert a NumPy scalar to a Python number; return other values unchanged."""
     if not _is_scalar(value) or value.dtype.char not in "?bBhHiIlLqQefd":
         return value
     return value.item()
@@ -146,7 +146,7 @@ _WRITERS: Mapping[type, Callable[[Any, int], bytes]] = {
 
 
 def _array(array: np.ndarray[Any, Any], protocol: int, path: str) -> Iterator[bytes | memoryview]:
-    """The result of ndarray.__reduce__: a call that makes an empty array, and its state."""
+    """Yield the result of ndarray.__reduce__: a call that creates an empty array, and its state."""
     if array.dtype == _BFLOAT16:
         array = array.view(np.uint16)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype.char in "gG":

@@ -1,4 +1,4 @@
-"""The attributes of PIR operators under the names, and with the values, that legacy has."""
+"""Attributes of PIR operators, under legacy names and with legacy values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_DTYPE = -1
 
 
 def legacy_attributes(op: PirOp, row: PirRow) -> dict[str, Any] | None:
-    """The attributes; None when one of them has a value without a legacy form."""
+    """Convert the attributes to legacy ones; None when a value has no legacy form."""
     found: dict[str, Any] = {}
     newer = newer_attributes(op, row)
     for name, attribute in op.attributes.items():
@@ -30,12 +30,12 @@ def legacy_attributes(op: PirOp, row: PirRow) -> dict[str, Any] | None:
 
 
 def newer_attributes(op: PirOp, row: PirRow) -> Mapping[str, Any]:
-    """The attributes that legacy has not, with the values that change nothing."""
+    """Return the attributes that legacy lacks, with the values that have no effect."""
     return NEWER.get(row.forward or base_name(op.name.partition(".")[2]), {})
 
 
 def legacy_value(attribute: PirAttribute) -> Any:
-    """The value as legacy has it, element types as their numbers; None when there is none."""
+    """Convert a value to its legacy form, an element type to its number; None if impossible."""
     if attribute.kind == "a_dtype":
         return dtype_code(attribute.value)
     value = attribute.plain()
@@ -43,7 +43,7 @@ def legacy_value(attribute: PirAttribute) -> Any:
 
 
 def dtype_code(name: str) -> int | None:
-    """The number of an element type, -1 for an undefined one, None for one that is not known."""
+    """Return the number of an element type; -1 if undefined, None if unknown."""
     if name.lower().startswith("undefined"):
         return _NO_DTYPE
     try:

@@ -1,4 +1,4 @@
-"""PIR operators that legacy has as several, or only with constants where PIR has tensors."""
+"""PIR operators that become several legacy operators, or whose tensors legacy has as constants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLOATING = (
 
 
 def cast_to(importer: Importer, op: PirOp, name: str, source: PirType, dtype: str | None) -> str:
-    """The variable, or one with its values in another element type."""
+    """Return the variable `name`, or a copy of it cast to `dtype`."""
     if dtype is None or source.dtype in (None, dtype):
         return name
     made = importer.new(f"{name}.{dtype}", PirType("dtensor", dtype, source.dims))
@@ -59,7 +59,7 @@ def _emit(
     like: PirType,
     **attrs: Any,
 ) -> str:
-    """An operator with one result of its own, between those of the file."""
+    """Emit an operator with one new result variable; return the variable."""
     name = importer.new(f"{base_name(op.name.partition('.')[2])}_{op.results[0].id}.{type_}", like)
     importer.emit(
         type_, {slot: [n] for slot, n in inputs.items()}, {"Out": [name]}, attrs, source=op
@@ -75,21 +75,21 @@ def _into(
     result: int = 0,
     **attrs: Any,
 ) -> None:
-    """The operator that gives a result of the file's operator."""
+    """Emit the operator that computes a result of the file's operator."""
     importer.same_names(op)
     outputs = {"Out": importer.results(op, result)}
     importer.emit(type_, {slot: [n] for slot, n in inputs.items()}, outputs, attrs, source=op)
 
 
 def _operand(importer: Importer, op: PirOp, index: int, dtype: str | None) -> str:
-    """An operand in the element type of the computation."""
+    """Return an operand, cast to the element type of the computation."""
     value = op.operands[index]
     return cast_to(importer, op, importer.value(value), importer.types.get(value, _NULL), dtype)
 
 
 @imports("pd_op.scale")
 def scale(importer: Importer, op: PirOp) -> None:
-    """By a tensor it is a product, before or after the bias."""
+    """Import `scale`; a tensor factor becomes a product, before or after the bias."""
     row = row_of("scale")
     if row is None or len(op.operands) < 2 or importer.constant(op.operands[1]) is not None:
         if row is not None:
@@ -109,7 +109,7 @@ def scale(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.clip")
 def clip(importer: Importer, op: PirOp) -> None:
-    """Between tensors it is a maximum and a minimum."""
+    """Import `clip`; tensor bounds become a maximum and a minimum."""
     row = row_of("clip")
     bounds = [importer.constant(value) for value in op.operands[1:3]]
     if row is None or len(bounds) < 2 or None not in bounds:
@@ -135,7 +135,7 @@ def masked_fill(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.round")
 def import_round(importer: Importer, op: PirOp) -> None:
-    """To decimal places, as Paddle does it: the number times a power of ten is rounded."""
+    """Import `round`; for decimal places, round the number times a power of ten, as Paddle does."""
     decimals, row = op.attribute("decimals", 0), row_of("round")
     if row is None or not decimals or not isinstance(decimals, int) or abs(decimals) > 30:
         if row is None or decimals:
@@ -153,7 +153,7 @@ def import_round(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.median")
 def median(importer: Importer, op: PirOp) -> None:
-    """Unlike legacy's `nanmedian` it is NaN where any element is."""
+    """Import `median` as legacy's `nanmedian`, with NaN where any element is NaN."""
     type_, axes = op.results[0].type, op.attribute("axis", [])
     if op.attribute("mode", "avg") != "avg" or not isinstance(axes, list):
         importer.opaque(op)
@@ -176,7 +176,7 @@ def median(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.sigmoid_cross_entropy_with_logits")
 def weighted_entropy(importer: Importer, op: PirOp) -> None:
-    """With weights: (1 - label) · x + weight · log(1 + exp(-x))."""
+    """Import a weighted cross entropy: (1 - label) · x + weight · log(1 + exp(-x))."""
     row = row_of("sigmoid_cross_entropy_with_logits")
     if row is None or len(op.operands) < 3 or not importer.is_there(op.operands[2]):
         if row is not None:
@@ -198,7 +198,7 @@ def weighted_entropy(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.rms_norm")
 def rms_norm(importer: Importer, op: PirOp) -> None:
-    """Each row over the root of its mean square, computed in 32 bits as Paddle does."""
+    """Import `rms_norm`: rows over their root mean square, in float32 or more as in Paddle."""
     like = importer.types.get(op.operands[0], _NULL) if op.operands else _NULL
     given = op.attribute("normalized_shape")
     sizes = cast("list[Any]", given) if isinstance(given, list) else []
@@ -230,7 +230,7 @@ def rms_norm(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.swiglu")
 def swiglu(importer: Importer, op: PirOp) -> None:
-    """silu(x) · y; with one operand its halves are x and y."""
+    """Import `swiglu`: silu(x) · y; with one operand its halves are x and y."""
     first, *rest = op.operands
     type_ = op.results[0].type
     if rest and importer.is_there(rest[0]):
@@ -245,7 +245,7 @@ def swiglu(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.linear_v2")
 def linear(importer: Importer, op: PirOp) -> None:
-    """x · w + b; with `transpose_weight` the rows of w are the outputs."""
+    """Import `linear_v2`: x · w + b; with `transpose_weight` the rows of w are the outputs."""
     like = op.results[0].type
     x, weight, bias = (importer.value(value) for value in op.operands[:3])
     product = _emit(
@@ -257,7 +257,7 @@ def linear(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.linear_v2_grad")
 def linear_gradient(importer: Importer, op: PirOp) -> None:
-    """The gradient of the sum, and of the product in it."""
+    """Import the gradient of `linear_v2`: of its sum, then of the product in it."""
     link = importer.links.of(op)
     product = None if link is None else importer.products.get(link.forward.results[0].id)
     if product is None:

@@ -1,6 +1,6 @@
 """Values of a PIR program that the file itself fixes: `full`, `full_int_array` and lists of them.
 
-Legacy operators have these as attributes.
+Legacy operators have these values as attributes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class PirConstant(NamedTuple):
     value: Any
 
     def as_list(self) -> list[Any]:
-        """The numbers of the constant."""
+        """Return the numbers of the constant as a list."""
         return cast("list[Any]", self.value) if isinstance(self.value, list) else [self.value]
 
 
 def constant_of(op: PirOp) -> PirConstant | None:
-    """The constant that an operator makes; None when it makes none, or a large one."""
+    """Return the constant that an operator creates; None when it creates none, or a large one."""
     if op.name == "pd_op.full":
         if math.prod(op.attribute("shape", [])) != 1:
             return None
@@ -42,7 +42,7 @@ def constant_of(op: PirOp) -> PirConstant | None:
 
 
 def as_number(value: Any, dtype: Any) -> Any:
-    """The number as one of this element type: files have every number of `full` as a float."""
+    """Convert a number to this element type: files store every number of `full` as a float."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         name = str(dtype)
         if "int" in name:

@@ -1,7 +1,7 @@
 """Branches, loops and tensor arrays of PIR as legacy operators with sub-blocks.
 
-PIR's blocks give values to the operator around them. Legacy's blocks write variables of the block
-around them: a branch copies its results there, and a loop's body overwrites what it carries.
+PIR's blocks return values to the enclosing operator. Legacy blocks write variables of the enclosing
+block: a branch copies its results there, and a loop's body overwrites its carried variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLAG = PirType("dtensor", "bool", (1,))
 
 @imports("pd_op.if")
 def branches(importer: Importer, op: PirOp) -> None:
-    """Two `conditional_block`s with opposite conditions, and a `select_input` for each result."""
+    """Emit two `conditional_block`s with opposite conditions, and a `select_input` per result."""
     if len(op.regions) != 2 or len(op.operands) != 1:
         raise _unsound(importer, op, "a condition and two regions")
     tag = f"if_{importer.serial()}"
@@ -61,7 +61,7 @@ def _branch(
     names: Sequence[str],
     tag: str,
 ) -> list[str]:
-    """One branch, which copies the yielded values to `names`; returns these values."""
+    """Emit one branch, which copies the yielded values to `names`; return these values."""
     inner = _enter(importer)
     yielded: list[str] = []
     for block in region[:1]:
@@ -87,7 +87,7 @@ def _branch(
 
 @imports("pd_op.while")
 def loop(importer: Importer, op: PirOp) -> None:
-    """A `while` that overwrites a variable for its condition and for each value it carries."""
+    """Emit a `while` that overwrites a variable for its condition and for each carried value."""
     pair = importer.loops.pairs.get(id(op))
     if pair is not None and _emit_gradient(importer, pair):
         return
@@ -124,9 +124,9 @@ def loop(importer: Importer, op: PirOp) -> None:
 def _carry_value(
     importer: Importer, op: PirOp, value: int, argument: PirValue, result: PirValue, name: str
 ) -> str:
-    """The variable of a carried value: before the loop, in its body and after it.
+    """Bind a carried value to one variable: before the loop, in its body and after it.
 
-    An array is written in place, so that it needs no other.
+    An array is written in place, so it needs no new variable.
     """
     before = importer.value(value)
     importer.types[argument.id] = argument.type
@@ -140,7 +140,7 @@ def _carry_value(
 def _assign_all(
     importer: Importer, op: PirOp, sources: Sequence[str], targets: Sequence[str]
 ) -> None:
-    """Copy all at once: no copy overwrites a value that a later one reads."""
+    """Copy all at once: no copy overwrites a value that a later copy reads."""
     for i, source in enumerate(sources):
         if source in targets[:i] and source != targets[i]:
             kept = importer.new(f"{source}.kept")
@@ -157,13 +157,13 @@ def _assign(importer: Importer, op: PirOp, source: str, target: str) -> None:
 
 @imports("pd_op.create_array")
 def create_array(importer: Importer, op: PirOp) -> None:
-    """An array has no operator: it begins when something is written to it."""
+    """Declare an array without an operator: the first write creates it."""
     importer.results(op)
 
 
 @imports(*STACK_OPERATORS)
 def stack(importer: Importer, op: PirOp) -> None:
-    """A stack between a loop and its gradient is not there where these become one operator."""
+    """Drop a stack between a loop and its gradient if they become one operator; else keep it."""
     if not importer.loops.is_known(op):
         importer.opaque(op)
 
@@ -185,7 +185,7 @@ def _leave(importer: Importer, inner: Block) -> None:
 
 
 def _read_from_around(inner: Block) -> list[str]:
-    """The variables around a block that it reads."""
+    """List the outer variables that a block reads."""
     return names_in(inner, written=False)
 
 
@@ -194,7 +194,7 @@ def _unsound(importer: Importer, op: PirOp, expected: str) -> FormatError:
 
 
 def _emit_gradient(importer: Importer, pair: Pair) -> bool:
-    """Append the `while_grad` of a pair; False when the first loop does not read its operands."""
+    """Append the `while_grad` of a pair; False when the first loop reads no such target."""
     forward = importer.loops.made.get(id(pair.forward))
     op = pair.backward
     if forward is None:

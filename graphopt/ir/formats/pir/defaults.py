@@ -1,4 +1,4 @@
-"""Operators as Paddle writes them: with the attributes that have their defaults."""
+"""Add default attributes, so that operators are as Paddle writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphopt.ir.program import AttrKind, Operator, Program
 
 
 def complete(program: Program) -> Program:
-    """The program, with defaults for attributes that its operators lack.
+    """Add the defaults of attributes that a program's operators lack; return the program.
 
     Operators that were read from a `.pdmodel` and not changed since stay as they were saved.
     """

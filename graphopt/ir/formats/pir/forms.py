@@ -1,4 +1,4 @@
-"""PIR operators that legacy has in another form: constants, flags, text, notes of shapes."""
+"""PIR operators with another form in legacy: constants, flags, text, outputs with shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphopt.ir.program import Operator
 
 
 def _constant(importer: Importer, op: PirOp, type_: str, attrs: Mapping[str, Any]) -> None:
-    """An operator without operands, which goes again when its value became an attribute."""
+    """Emit an operator without operands, dropped later if its value became an attribute."""
     importer.same_names(op)
     names = importer.results(op)
     made = importer.emit(type_, {}, {"Out": names}, attrs, source=op)
@@ -26,7 +26,7 @@ def _constant(importer: Importer, op: PirOp, type_: str, attrs: Mapping[str, Any
 
 @imports("pd_op.full")
 def full(importer: Importer, op: PirOp) -> None:
-    """`str_value` is exact where the attribute `value` of saved programs has 32 bits."""
+    """Import `full` with `str_value`, which is exact where a saved `value` has 32 bits."""
     code, value = dtype_code(str(op.attribute("dtype"))), op.attribute("value")
     if code is None or isinstance(value, complex) or not isinstance(value, int | float):
         importer.opaque(op)
@@ -89,7 +89,7 @@ _REDUCTIONS = ("all", "any", "amax", "amin", "max", "min", "mean", "prod", "sum"
 
 @imports(*(f"pd_op.{n}{g}" for n in _REDUCTIONS for g in ("", "_grad")))
 def reduce(importer: Importer, op: PirOp) -> None:
-    """Without axes legacy sets a flag."""
+    """Import a reduction; without axes set the flag `reduce_all`, as in legacy."""
     made = _by_row(importer, op)
     if made is None or not (made.type.startswith("reduce_")):
         return
@@ -109,7 +109,7 @@ def triangle(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.allclose", "pd_op.isclose")
 def close(importer: Importer, op: PirOp) -> None:
-    """Legacy has the tolerances as text."""
+    """Import `allclose` or `isclose`, with the tolerances as text, as in legacy."""
     made = _by_row(importer, op)
     for name in ("rtol", "atol"):
         if made is not None and made.attr_kinds.get(name) is None and name in made.attrs:
@@ -118,7 +118,7 @@ def close(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.shape64")
 def shape64(importer: Importer, op: PirOp) -> None:
-    """Legacy gives sizes in 32 bits."""
+    """Import `shape64` as `shape`, with 32-bit sizes in legacy, and a cast."""
     importer.same_names(op)
     narrow = importer.new(f"shape_{op.results[0].id}.int32", PirType("dtensor", "int32", _dims(op)))
     importer.emit(
@@ -148,7 +148,7 @@ _NOTING = ("reshape", "transpose", "flatten", "squeeze", "unsqueeze")
 
 @imports(*(f"pd_op.{name}" for name in _NOTING))
 def note_shape(importer: Importer, op: PirOp) -> None:
-    """Legacy has another output, by which its gradient operator knows X's shape."""
+    """Import an operator with the output `XShape`, which passes X's shape to its gradient."""
     made = _by_row(importer, op)
     if made is None or "Out" not in made.outputs:
         return
@@ -165,7 +165,7 @@ def _type_of_note(type_: PirType) -> PirType:
 
 @imports(*(f"pd_op.{name}_grad" for name in _NOTING))
 def of_note(importer: Importer, op: PirOp) -> None:
-    """The gradient of an operator that notes X's shape."""
+    """Import the gradient of an operator that has the output `XShape`."""
     row, link = row_of(op.name.partition(".")[2]), importer.links.of(op)
     note = None
     if link is not None:
@@ -182,7 +182,7 @@ def of_note(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.repeat_interleave")
 def repeat(importer: Importer, op: PirOp) -> None:
-    """Legacy's operator has the number as an attribute, ours as a tensor."""
+    """Import `repeat_interleave`, with the number as a tensor, not as legacy's attribute."""
     made = _by_row(importer, op)
     number = None if made is None else made.attrs.get("Repeats")
     if made is None or not isinstance(number, int):
@@ -198,7 +198,7 @@ def repeat(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.split", "pd_op.split_with_num")
 def no_split(importer: Importer, op: PirOp) -> None:
-    """Sections as an attribute leave out the number of parts."""
+    """Import a split, with empty defaults for `num` and `sections`."""
     made = _by_row(importer, op)
     if made is not None:
         made.attrs.setdefault("num", 0)

@@ -1,8 +1,8 @@
-"""Records of a PIR program to a `Program` with Paddle's legacy operators, as 2.6 would save it.
+"""Convert the records of a PIR program to a `Program` of legacy operators, as 2.6 would save it.
 
-Operators of the tables are renamed, slot by slot; what a row cannot say is a registered import
-(`registry.py`). Operators that have neither are kept under their PIR name: a program that has them
-imports, and running it says which it needs.
+Operators in the tables are renamed, slot by slot; a registered import (`registry.py`) handles an
+operator that a row cannot express. Operators with neither are kept under their PIR name: a program
+with them imports, and running it reports which operators it lacks.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _KINDS = {
 
 
 def import_pir(source: PirProgram) -> Program:
-    """The program with legacy operators.
+    """Convert a PIR program to legacy operators.
 
     Raises FormatError for operators that lack operands, results or required attributes, and for
-    lists where they need tensors.
+    lists where operators need tensors.
     """
     check_operators(source)
     importer = Importer(source)
@@ -79,7 +79,7 @@ class Importer:
     # Operators --------------------------------------------------------------------------------
 
     def translate(self, block: PirBlock) -> None:
-        """Append the operators of a block, but for the `cf.yield` at its end."""
+        """Append the operators of a block, except for the `cf.yield` at its end."""
         for op in block.ops:
             if op.name != "cf.yield":
                 self.operator(op)
@@ -100,14 +100,14 @@ class Importer:
             self.by_row(op, row)
 
     def is_newer(self, op: PirOp, row: PirRow) -> bool:
-        """True when an attribute has a value that legacy cannot say, or operands are too many."""
+        """True when legacy cannot express an attribute's value, or has fewer operands."""
         newer = newer_attributes(op, row)
         return len(op.operands) > len(row.operands) or any(
             op.attribute(name, value) != value for name, value in newer.items()
         )
 
     def by_row(self, op: PirOp, row: PirRow, **attrs: Any) -> Operator | None:
-        """The legacy operator of a row; `attrs` are added to those of the file."""
+        """Append the legacy operator of a row; `attrs` are added to the file's attributes."""
         outputs = self.outputs(op, row)
         inputs: dict[str, list[str]] = {}
         merged = legacy_attributes(op, row)
@@ -128,7 +128,7 @@ class Importer:
         attrs: dict[str, Any],
         kinds: dict[str, int],
     ) -> None:
-        """Put an operand where legacy has it: in a slot, or as an attribute."""
+        """Put an operand in its legacy position: a slot, or an attribute."""
         constant = self.constant(value) if operand.attribute else None
         if constant is not None:
             number = constant.as_list() if operand.attribute in _NUMBERS else []
@@ -145,7 +145,7 @@ class Importer:
             kinds[operand.attribute] = AttrKind.VAR if value not in self.lists else AttrKind.VARS
 
     def opaque(self, op: PirOp) -> None:
-        """An operator that legacy has not, under its PIR name."""
+        """Append an operator that legacy lacks, under its PIR name."""
         inputs = {
             f"operand_{i}": self.values(v) for i, v in enumerate(op.operands) if self.is_there(v)
         }
@@ -158,7 +158,7 @@ class Importer:
         self.emit(op.name, inputs, outputs, plain, {}, op)
 
     def outputs(self, op: PirOp, row: PirRow) -> dict[str, list[str]]:
-        """The names of the results by slot, which they have from here on."""
+        """Name the results of an operator; return the names by slot."""
         self.same_names(op)
         found: dict[str, list[str]] = {}
         pairs = zip(op.results, row.results, strict=False)
@@ -170,7 +170,7 @@ class Importer:
         return found
 
     def same_names(self, op: PirOp) -> None:
-        """Let results that are operands changed in place have the operands' names."""
+        """Give results that are operands changed in place the operands' names."""
         for result, operand in in_place(op).items():
             value = op.operands[operand]
             if value in self._replaced:
@@ -190,7 +190,7 @@ class Importer:
         kinds: Mapping[str, int] | None = None,
         source: PirOp | None = None,
     ) -> Operator:
-        """Append an operator of the legacy kind."""
+        """Append a legacy operator."""
         made = Operator(self.block, type, inputs, outputs, attrs)
         made.attr_kinds = dict(kinds or {})
         made.is_loaded = True
@@ -203,11 +203,11 @@ class Importer:
     # Values -----------------------------------------------------------------------------------
 
     def is_there(self, value: int) -> bool:
-        """False for an operand that is left out, or that its operator did not give."""
+        """False for an operand that is left out, or that its producer did not compute."""
         return value != 0 and self.types.get(value, _NULL).kind != "NULL"
 
     def values(self, value: int) -> list[str]:
-        """The names of a value: of each element where it is a list."""
+        """Return the names of a value, one for each element of a list."""
         if value in self.lists:
             names = self.lists[value]
             self._arguments += len(names)
@@ -224,7 +224,7 @@ class Importer:
         return [self.named[value]]
 
     def value(self, value: int) -> str:
-        """The name of a value that is one tensor."""
+        """Return the name of a value that must be one tensor."""
         names = self.values(value)
         if value in self.lists or len(names) != 1:
             raise FormatError(
@@ -233,7 +233,7 @@ class Importer:
         return names[0]
 
     def results(self, op: PirOp, position: int = 0) -> list[str]:
-        """Name a result and declare it, unless it has its operand's name."""
+        """Name and declare a result, unless it has its operand's name; return the names."""
         result = op.results[position]
         if result.id in self.named:
             return [self.named[result.id]]
@@ -261,7 +261,7 @@ class Importer:
         return name
 
     def new(self, name: str, type: PirType | None = None, kind: int | None = None) -> str:
-        """A variable of this block that no value of the file is."""
+        """Declare a variable of this block that stands for no value of the file."""
         found = self.names.free(name)
         self.declare(found, type or PirType("NULL"))
         if kind is not None:
@@ -269,16 +269,16 @@ class Importer:
         return found
 
     def serial(self) -> int:
-        """A number for each operator that has blocks, from 0."""
+        """Return the next number, from 0, for an operator that has blocks."""
         self._serial += 1
         return self._serial - 1
 
     def constant(self, value: int) -> PirConstant | None:
-        """The numbers that a value always has; None when they are not known here."""
+        """Return the constant that a value always holds; None when it is unknown."""
         return self.constants.get(value)
 
     def note_constant(self, op: PirOp) -> None:
-        """Remember the numbers of a value that nothing changes in place."""
+        """Record the constant of a value that no operator changes in place."""
         found = constant_of(op)
         if found is not None and op.results and op.results[0].id not in self._overwritten:
             self.constants[op.results[0].id] = found
@@ -293,7 +293,7 @@ class Importer:
         self.program.touch()
 
     def _columns(self) -> None:
-        """The feed and fetch operators; a training program has no fetches, and no feeds either."""
+        """Add the feed and fetch operators; a training program, without fetches, gets neither."""
         block = self.program.global_block()
         for name, kind in (("feed", VarKind.FEED_MINIBATCH), ("fetch", VarKind.FETCH_LIST)):
             block.vars.setdefault(name, Variable(block, name, persistable=True, kind=kind))
@@ -311,7 +311,7 @@ class Importer:
 
 
 def _drop_unused(program: Program, constants: Sequence[Operator], kept: Iterable[str]) -> None:
-    """Remove operators that make constants which nothing reads."""
+    """Remove operators that create constants without readers."""
     used = {name for block in program.blocks for op in block.ops for name in op.input_arg_names}
     used.update(kept)
     for block in program.blocks:
@@ -324,7 +324,7 @@ def _drop_unused(program: Program, constants: Sequence[Operator], kept: Iterable
 
 
 def _is_plain(value: object) -> bool:
-    """True for a possible value of an operator's attribute."""
+    """Return whether an operator's attribute can have this value."""
     if isinstance(value, list):
         return all(isinstance(item, bool | int | float | str) for item in value)  # pyright: ignore
     return isinstance(value, bool | int | float | str)

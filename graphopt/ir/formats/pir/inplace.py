@@ -25,7 +25,7 @@ _PAIRS: dict[str, dict[int, int]] = {
 
 
 def in_place(op: PirOp) -> dict[int, int]:
-    """Result -> operand, by position, for the results that are operands changed in place."""
+    """Map the results that are operands changed in place to these operands, by position."""
     dialect, _, name = op.name.partition(".")
     if dialect != "pd_op" or not name.endswith("_"):
         return {}
@@ -43,7 +43,7 @@ def in_place(op: PirOp) -> dict[int, int]:
 
 
 def _by_slot(name: str) -> dict[int, int]:
-    """`MomentOut` is `Moment`; without such a slot the first result is the first operand."""
+    """Pair results with operands by slot, `MomentOut` with `Moment`, or else the first of both."""
     row = row_of(name)
     if row is None:
         return {0: 0}
@@ -57,9 +57,9 @@ def _by_slot(name: str) -> dict[int, int]:
 
 
 def replaced_constants(block: PirBlock) -> set[int]:
-    """Values that an operator overwrites as a whole, and that nothing else reads.
+    """Find values that an operator overwrites entirely and that no other operator reads.
 
-    Paddle makes a tensor of zeros to put listed values into it; the zeros mean nothing.
+    Paddle creates a tensor of zeros to write listed values into; the zeros have no meaning.
     """
     uses = Counter(value for op in operators(block) for value in op.operands)
     return {
@@ -72,12 +72,12 @@ def replaced_constants(block: PirBlock) -> set[int]:
 
 
 def overwritten(block: PirBlock) -> set[int]:
-    """The ids of values that some operator changes in place."""
+    """Collect the ids of values that some operator changes in place."""
     return {op.operands[i] for op in operators(block) for i in in_place(op).values()}
 
 
 def operators(block: PirBlock) -> Iterator[PirOp]:
-    """The operators of a block and of the blocks in it, in the order of the file."""
+    """Iterate over the operators of a block and of its nested blocks, in file order."""
     for op in block.ops:
         yield op
         for region in op.regions:

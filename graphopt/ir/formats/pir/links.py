@@ -1,8 +1,8 @@
 """Find the forward operator of each gradient operator of a PIR program.
 
-The file does not name it. A gradient operator takes some operands and results of its forward
-operator, so these find it. Where it takes only the gradient of the result (`transpose_grad`), the
-types and attributes do, and then all candidates have the same derivative.
+The file does not name it. A gradient operator reads some operands and results of its forward
+operator, so these identify it. Where it reads only the gradient of the result (`transpose_grad`),
+the types and attributes do, and then all candidates have the same derivative.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class ForwardLink:
 
 
 class Links:
-    """The links of a program: by `id` of a gradient operator, and facts derived from them.
+    """The links of a program, by `id` of a gradient operator, and facts derived from them.
 
-    `gradient_of` has the value of which a value is the gradient, or a part of it, and `parts` how
-    many parts that value's gradient has.
+    `gradient_of` maps a value to the value whose gradient, or a part of it, it is; `parts` counts
+    the parts of a value's gradient.
     """
 
     def __init__(self, block: PirBlock) -> None:
@@ -49,7 +49,7 @@ class Links:
             self._note(op)
 
     def of(self, op: PirOp) -> ForwardLink | None:
-        """The link of a gradient operator, None when its forward operator is not found."""
+        """Return the link of a gradient operator; None when its forward operator is not found."""
         return self.by_op.get(id(op))
 
     def _note(self, op: PirOp) -> None:
@@ -73,7 +73,7 @@ class Links:
                 self._candidates[key].append(op)
 
     def _keys(self, op: PirOp, row: PirRow, name: str) -> Iterator[object]:
-        """Facts by which a gradient operator finds its forward operator, most specific first."""
+        """Yield keys that lead a gradient operator to its forward operator, most specific first."""
         if row.forward:
             for slot, value in _slots(op, row):
                 if slot.endswith(GRAD_SUFFIX) and value in self.gradient_of:
@@ -85,7 +85,7 @@ class Links:
         yield name
 
     def _identity(self, value: int) -> int:
-        """A list of the same values is the same operand, though the file makes it again."""
+        """Map lists of the same values to one id, as the file may build a list again."""
         return self._same.get(value, value)
 
     def _link(self, op: PirOp, row: PirRow) -> None:
@@ -131,18 +131,18 @@ class Links:
                 self.gradient_of.setdefault(value, link.slots[plain])
 
     def add(self, value: int, of: int) -> None:
-        """Note a value as the gradient of another, or as a part of it."""
+        """Record a value as the gradient of another, or as a part of it."""
         self.gradient_of[value] = of
         self.parts[of] += 1
 
     def _split(self, op: PirOp) -> None:
-        """The gradients of the elements of a list."""
+        """Record the results of splitting a list's gradient as the gradients of its elements."""
         of = self.gradient_of.get(op.operands[0])
         for result, element in zip(op.results, self._elements.get(of or 0, ()), strict=False):
             self.add(result.id, element)
 
     def _sum(self, op: PirOp) -> None:
-        """The sum of all parts of one gradient is that gradient."""
+        """Record the sum of all parts of one gradient as that gradient."""
         parts = self._elements.get(op.operands[0] if op.operands else 0, ())
         of = {self.gradient_of.get(part) for part in parts}
         whole = of.pop() if len(of) == 1 else None
@@ -164,7 +164,7 @@ def _alike(one: PirType | None, other: PirType | None) -> bool:
 
 
 def _slots(op: PirOp, row: PirRow) -> Iterator[tuple[str, int]]:
-    """The operands and results that are there, by slot, with those that a gradient calls so."""
+    """Yield the slot and the value id of each operand and result that is present."""
     for operand, value in zip(row.operands, op.operands, strict=False):
         if operand.slot and value and not operand.attribute:
             yield operand.slot.partition(">")[0], value

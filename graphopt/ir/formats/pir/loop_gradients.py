@@ -1,10 +1,11 @@
 """The gradients of loops in saved PIR programs as legacy's `while_grad`.
 
-PIR writes the gradient of a loop as a second loop. The first pushes what its body computes to a
-stack, and the second pops it, last first, and computes the gradients of the body's operators; it
-carries the gradients of what the first carries, and sums of those of what the first reads from
-around. Such a pair is recognised whole, and the second loop becomes one operator: the derivative of
-the first. Other loops are kept unchanged, and a program with one cannot run.
+PIR writes the gradient of a loop as a second loop. The first loop pushes values of its body to a
+stack. The second loop pops them, last first, and computes the gradients of the body's operators; it
+carries the gradients of the first loop's carried values, and the summed gradients of the outer
+values that the first loop reads. Such a pair is recognized as a whole, and the second loop becomes
+one operator: the derivative of the first. Any other gradient loop is kept unchanged, and its
+program cannot run.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ _BESIDES = frozenset(
 class Pair:
     """A loop and the loop that is its gradient.
 
-    `targets` has for each value that the second carries what it is the gradient of: a result of the
-    first, or a value that the first reads from around.
+    `targets` has, for each value that the second loop carries, the value whose gradient it is: a
+    result of the first loop, or an outer value that the first loop reads.
     """
 
     forward: PirOp
@@ -44,10 +45,10 @@ class Pair:
 
 
 class LoopGradients:
-    """The pairs of a program, and the stacks that are between them.
+    """The pairs of a program, and the stacks between them.
 
-    `pairs` are by `id` of the second loop. `made` has the legacy operator of each first loop, by
-    its `id`, once it was made.
+    `pairs` are by `id` of the second loop. `made` has the legacy operator of each first loop that
+    was imported, by the `id` of the loop.
     """
 
     def __init__(self, block: PirBlock, links: Links) -> None:
@@ -66,7 +67,7 @@ class LoopGradients:
         self._find(everything, links)
 
     def is_known(self, op: PirOp) -> bool:
-        """True if a stack operator only serves loops that are recognised."""
+        """Return whether a stack operator belongs to a recognized pair of loops."""
         values = {*op.operands, *(result.id for result in op.results)}
         return bool(self._values & values)
 
@@ -87,7 +88,7 @@ class LoopGradients:
                 _note(links, first, second, targets)
 
     def _targets(self, first: PirOp, second: PirOp, links: Links) -> tuple[int, ...] | None:
-        """The values whose gradients the second loop computes; None when that is unclear."""
+        """Find the values whose gradients the second loop computes; None when unclear."""
         carried = second.operands[1:]
         if len(carried) != len(second.results) or len(first.operands) - 1 != len(first.results):
             return None
@@ -106,12 +107,12 @@ class LoopGradients:
         return tuple(targets) if len(set(targets)) == len(targets) else None
 
     def is_zero(self, value: int) -> bool:
-        """True if a value is the zeros that the sum of a gradient begins with."""
+        """True for zeros that the sum of a gradient begins with."""
         return value in self._zeros
 
 
 def _note(links: Links, first: PirOp, second: PirOp, targets: tuple[int, ...]) -> None:
-    """Note the gradients before and after the second loop, with the values they belong to."""
+    """Link the values before and after the second loop to the values whose gradients they are."""
     results = [result.id for result in first.results]
     for position, target in enumerate(targets):
         value = target
@@ -122,7 +123,7 @@ def _note(links: Links, first: PirOp, second: PirOp, targets: tuple[int, ...]) -
 
 
 def _own(loop: PirOp, name: str) -> Iterator[int]:
-    """The stacks that a loop's body itself pushes to or pops from."""
+    """Yield the stacks that a loop's own body pushes to or pops from."""
     for block in loop.regions[0][:1]:
         for op in block.ops:
             if op.name == name and op.operands:

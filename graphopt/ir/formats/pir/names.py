@@ -1,7 +1,7 @@
 """The variable names of the values of a PIR program.
 
-Values that the file names keep their names; others are called after their operator and id, and
-gradients after the value whose gradient they are.
+Values that the file names keep their names; others are named after their operator and id, and
+gradients after the value that they belong to.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES_OPERAND = {
 
 
 class Names:
-    """Gives each value its name; no two values have the same."""
+    """Gives each value a name of its own."""
 
     def __init__(self, block: PirBlock, links: Links) -> None:
         self.given: dict[int, str] = {}
@@ -46,7 +46,7 @@ class Names:
             self.taken.add(name)
 
     def name(self, op: PirOp, value: int, named: Mapping[int, str]) -> str:
-        """A name for a result of an operator; `named` has those of the values before it."""
+        """Name a result of an operator; `named` has the names of earlier values."""
         if value in self.given:
             return self.given[value]
         of = self._links.gradient_of.get(value)
@@ -57,7 +57,7 @@ class Names:
         return self.free(name if whole else f"{name}@RENAME@{value}")
 
     def free(self, name: str) -> str:
-        """The name, or one like it that nothing has."""
+        """Reserve a name: this one, or one with a number if it is taken."""
         found, number = name, self._numbers.get(name, 0)
         while found in self.taken:
             number += 1

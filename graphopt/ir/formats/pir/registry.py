@@ -1,7 +1,7 @@
-"""The registry of imports: a PIR operator's name -> a function that appends what it becomes.
+"""The registry of imports: a PIR operator's name -> a function that appends legacy operators.
 
-It has the operators of which a row of the tables cannot say all. The package imports the modules
-that register them.
+It has the operators that a row of the tables cannot express completely. The package imports the
+modules that register them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The roles of operators in a training program, which PIR files leave out.
 
-Programs are cloned for testing by dropping what has a backward or optimizer role.
+Cloning a program for testing drops the operators with a backward or optimizer role.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graphopt.ir.program import Block, Operator, OpRole
 
 
 class Roles:
-    """Follows gradients through the operators, in the order in which they are made."""
+    """Tracks gradients through the operators, in the order of their creation."""
 
     def __init__(self, gradient_of: Mapping[int, int]) -> None:
         self._gradient_of = gradient_of
@@ -21,7 +21,7 @@ class Roles:
         self._backward = False
 
     def role(self, block: Block, made: Operator, source: PirOp | None) -> int:
-        """The role of a new operator: gradients and values computed from them are backward.
+        """Infer the role of a new operator: gradients and values computed from them are backward.
 
         An operator that writes state from these, or after them, belongs to the optimizer.
         """

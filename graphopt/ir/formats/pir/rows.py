@@ -1,4 +1,4 @@
-"""The operators of PIR and their gradients, as the table of operators has them."""
+"""The operators of PIR and their gradients, from the table of operators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GRAD = "_grad"
 
 
 class Operand(NamedTuple):
-    """The place of an operand in the legacy operator: a slot, or an attribute for a constant."""
+    """The position of an operand in the legacy operator: a slot, or an attribute for a constant."""
 
     slot: str = ""
     attribute: str = ""
@@ -20,7 +20,7 @@ class Operand(NamedTuple):
 
 @dataclass(frozen=True)
 class PirRow:
-    """One PIR operator and its legacy form; a result of no slot is ""."""
+    """One PIR operator and its legacy form; a result without a slot has the slot ""."""
 
     type: str
     operands: tuple[Operand, ...]
@@ -48,16 +48,16 @@ NEWER: Mapping[str, Mapping[str, Any]] = {
 
 
 def row_of(name: str) -> PirRow | None:
-    """The row of a PIR operator, without its dialect, None when there is none.
+    """Find the row of a PIR operator, named without its dialect; None when there is none.
 
-    A trailing underscore means that the operator writes in place, and nothing else, unless the
-    tables have a name with it.
+    A trailing underscore only marks an operator that writes in place, unless the tables have a name
+    with it.
     """
     return ROWS.get(name) or ROWS.get(name.removesuffix("_"))
 
 
 def base_name(name: str) -> str:
-    """The name without the mark of operators that write in place."""
+    """Strip the mark of operators that write in place from a name."""
     return name.removesuffix("_")
 
 

@@ -1,6 +1,6 @@
 """Check the operands and attributes that the import itself reads.
 
-The reader knows no operators, so that a file may have a `full` without a value, or a list without
+The reader does not know operators, so a file may have a `full` without a value, or a list without
 elements. For all other operators their translation reports missing parts.
 """
 
@@ -45,7 +45,7 @@ _TESTS: Mapping[str, Callable[[object], bool]] = {
 
 
 class _Needs(NamedTuple):
-    """At least so many operands and results, and attributes of these kinds."""
+    """The minimum numbers of operands and results, and attributes of these kinds."""
 
     operands: int
     results: int
@@ -91,7 +91,7 @@ _NEEDS: Mapping[str, _Needs] = {
 
 
 def check_operators(program: PirProgram) -> None:
-    """Raise FormatError, naming the operator, for one that its translation could not read."""
+    """Raise FormatError, naming the operator, for an operator that its import cannot read."""
     for number, op in enumerate(operators(program.block)):
         needs = _NEEDS.get(base_name(op.name))
         problem = None if needs is None else _problem(op, needs)

@@ -13,7 +13,7 @@ from graphopt.ir.program import Parameter, Variable
 
 @imports("builtin.parameter")
 def parameter(importer: Importer, op: PirOp) -> None:
-    """Persistable ones are stored in files and scopes; the others are copies that nothing fills."""
+    """Import a parameter; one that is not persistable is a copy that nothing initializes."""
     (result,) = op.results
     name = op.attribute("parameter_name")
     persistable = op.flag("persistable", default=True)
@@ -38,7 +38,7 @@ def parameter(importer: Importer, op: PirOp) -> None:
 
 @imports("pd_op.data")
 def data(importer: Importer, op: PirOp) -> None:
-    """A feed, or state that is no parameter, such as an optimizer's."""
+    """Import a feed, or state that is no parameter, such as an optimizer's."""
     (result,) = op.results
     name = importer.named[result.id] = importer.names.name(op, result.id, importer.named)
     persistable = op.flag("persistable")
@@ -61,7 +61,7 @@ def fetch(importer: Importer, op: PirOp) -> None:
 
 
 def _write_state(importer: Importer, op: PirOp, attribute: str) -> None:
-    """The value is the state of this name: it is made under it, or copied to it."""
+    """Write a value to the state of this name: copy it, unless it already has the name."""
     name, value = op.attribute(attribute), op.operands[0]
     block = importer.program.global_block()
     source = importer.value(value)

@@ -16,7 +16,7 @@ _INT32 = 1 << 31
 
 
 def read_attribute(tree: Any, place: JsonPosition, depth: int = 0) -> PirAttribute:
-    """The attribute in an `AT` field; FormatError for an unknown kind or a value of another kind.
+    """Read the attribute in an `AT` field; FormatError for an unknown kind or a misfit value.
 
     Pointers, which Paddle writes as addresses of its own process, are unknown here.
     """
@@ -87,7 +87,7 @@ def _complex(value: Any, place: JsonPosition) -> complex:
 
 
 def _place(value: Any, place: JsonPosition) -> list[Any]:
-    """The device of an operator: a kind, a number, and the name of a vendor."""
+    """Check the device of an operator: a kind, a number, and the name of a vendor."""
     parts = place.list_of(value)
     if len(parts) != 3:
         raise place.error("a kind of device, its number and a vendor", parts)
@@ -98,7 +98,7 @@ def _place(value: Any, place: JsonPosition) -> list[Any]:
 
 
 def _scalar(value: Any, place: JsonPosition) -> Any:
-    """An element type and a number, or the two parts of a complex one."""
+    """Read a number after its element type, or the two parts of a complex number."""
     parts = place.list_of(value)
     if len(parts) not in (2, 3):
         raise place.error("a dtype and a value", parts)

@@ -13,7 +13,7 @@ _INT64 = 1 << 63
 
 
 class JsonPosition:
-    """A path in a file; `place / "ops" / 3` is inside it. Its text is made only for errors."""
+    """A path in a file; `place / "ops" / 3` is inside it. Its text is built only for errors."""
 
     __slots__ = ("key", "limits", "parent", "source")
 
@@ -40,12 +40,12 @@ class JsonPosition:
         return text.removeprefix(".") or "top"
 
     def error(self, expected: str, found: object) -> FormatError:
-        """The error for a file with another value here."""
+        """Return the error for a file with another value at this position."""
         shown = found if isinstance(found, str) and " " in found else quote(found)
         return FormatError(f"{self.source}: {self.path}: expected {expected}, found {shown}")
 
     def over_limit(self, problem: str) -> LimitError:
-        """The error for a file that exceeds a limit here."""
+        """Return the error for a file that exceeds a limit at this position."""
         return LimitError(f"{self.source}: {self.path}: {problem}")
 
     # What a value must be; each returns it ----------------------------------------------------
@@ -53,7 +53,7 @@ class JsonPosition:
     def fields(
         self, value: object, required: Sequence[str], optional: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """An object with these keys and no others."""
+        """Check and return an object with these keys and no others."""
         if not isinstance(value, dict):
             raise self.error("an object", kind_of(value))
         found = cast("dict[str, Any]", value)
@@ -66,18 +66,18 @@ class JsonPosition:
         return found
 
     def list_of(self, value: object) -> list[Any]:
-        """A list of anything."""
+        """Check and return a list."""
         if not isinstance(value, list):
             raise self.error("a list", kind_of(value))
         return cast("list[Any]", value)
 
     def items(self, value: object) -> Iterator[tuple[JsonPosition, Any]]:
-        """The elements of a list, each with its place."""
+        """Iterate over the elements of a list, each with its position."""
         for position, item in enumerate(self.list_of(value)):
             yield self / position, item
 
     def text(self, value: object) -> str:
-        """A string; one with half of a surrogate pair is no name that could be written again."""
+        """Check and return a string; half a surrogate pair could not be written again."""
         if not isinstance(value, str):
             raise self.error("a string", kind_of(value))
         if any("\ud800" <= char <= "\udfff" for char in value):
@@ -85,13 +85,13 @@ class JsonPosition:
         return value
 
     def boolean(self, value: object) -> bool:
-        """True or false, not a number."""
+        """Check and return true or false, not a number."""
         if not isinstance(value, bool):
             raise self.error("true or false", value)
         return value
 
     def integer(self, value: object, low: int = -_INT64, high: int = _INT64 - 1) -> int:
-        """A whole number in `low`..`high`, not a boolean."""
+        """Check and return an integer in `low`..`high`, not a boolean."""
         if not isinstance(value, int) or isinstance(value, bool):
             raise self.error("an integer", value)
         if not low <= value <= high:
@@ -99,7 +99,7 @@ class JsonPosition:
         return value
 
     def number(self, value: object) -> float:
-        """A finite number."""
+        """Check a finite number, and return it as a float."""
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self.error("a number", value)
         if isinstance(value, float) and value - value != 0:

@@ -1,6 +1,6 @@
-"""The JSON of Paddle 3's programs (`.json`) to records, with every check of its structure.
+"""Decode the JSON of Paddle 3's programs (`.json`) to records, and check all of its structure.
 
-Knows nothing about operators. Errors name the file and the path inside it, such as
+The reader knows nothing about operators. Errors name the file and the path inside it, such as
 `program.regions[0].blocks[0].ops[3].I[1]`.
 """
 
@@ -34,10 +34,10 @@ _RESULT_FLAGS = ("stop_gradient", "persistable")
 
 
 def read_pir(data: bytes, source: str = "<program>", limits: Limits | None = None) -> PirProgram:
-    """The program that a PIR file holds.
+    """Decode the program in a PIR file.
 
     `source` names the bytes in errors. Operators of any name are accepted. Raises FormatError for
-    bytes that are not a sound program and LimitError for one that exceeds `limits`.
+    bytes that are not a sound program and LimitError for a program that exceeds `limits`.
     """
     limits = limits or Limits()
     if len(data) > limits.json_bytes:
@@ -59,7 +59,7 @@ def _within_stack(place: JsonPosition) -> Generator[None]:
 
 
 def _parse(data: bytes, source: str) -> Any:
-    """The plain values of the text; NaN and Infinity, repeated keys and huge numbers refused."""
+    """Parse the text as JSON; refuse NaN, Infinity, repeated keys and huge numbers."""
 
     def token(text: str) -> Never:
         raise FormatError(f"{source}: expected JSON numbers, found {text}")
@@ -181,7 +181,7 @@ class _PirReader:
         return f"{_DIALECTS.get(dialect, dialect)}.{name}"
 
     def parameter(self, tree: Any, place: JsonPosition) -> PirOp:
-        """`p` is short for `builtin.parameter`, with its attributes by position."""
+        """Read a `p`, short for `builtin.parameter`, with its attributes by position."""
         fields = place.fields(tree, ("#", "O", "A"), ("OA", "DA", "QA", "I"))
         value = self.value(fields["O"], place / "O")
         given = (place / "A").list_of(fields["A"])
@@ -248,7 +248,7 @@ class _PirReader:
         return found
 
     def flags(self, tree: Any, place: JsonPosition) -> dict[str, tuple[bool, ...]]:
-        """The flags of the results that graphopt uses."""
+        """Read the result flags that graphopt uses."""
         return {
             name: tuple(item.value is True for item in attribute.value)
             for name, attribute in self.attributes(tree, place).items()

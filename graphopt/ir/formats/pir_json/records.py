@@ -12,8 +12,8 @@ class PirType:
     """The type of a value.
 
     `kind` is the name in the file without its dialect ("dtensor", "vec", "dense_tensor_array", …),
-    "NULL" for a value that has none. `dtype` is a name of graphopt's dtypes, None where the file
-    has one that it lacks. `dims` has -1 for unknown; `elements` are the types inside a vec.
+    "NULL" for a value without a type. `dtype` is a name of graphopt's dtypes, None for a dtype that
+    graphopt lacks. `dims` has -1 for unknown; `elements` are the types inside a vec.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class PirValue(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """False for a result that the operator does not give, such as an unwanted gradient."""
+        """False for a result that the operator does not compute, such as an unused gradient."""
         return self.id != 0 and self.type.kind != "NULL"
 
 
@@ -41,7 +41,7 @@ class PirAttribute(NamedTuple):
     value: Any
 
     def plain(self) -> Any:
-        """The value with plain values inside arrays."""
+        """Return the value, with plain values inside arrays."""
         if self.kind == "a_array":
             return [item.plain() for item in self.value]
         return self.value
@@ -68,12 +68,12 @@ class PirOp:
     """For each result whether it stops gradients and whether it is persistable, where given."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The plain value of an attribute."""
+        """Return the plain value of an attribute, or `default`."""
         found = self.attributes.get(name)
         return default if found is None else found.plain()
 
     def flag(self, name: str, result: int = 0, default: bool = False) -> bool:
-        """A flag of a result."""
+        """Return a flag of a result, or `default`."""
         values = self.flags.get(name, ())
         return values[result] if result < len(values) else default
 

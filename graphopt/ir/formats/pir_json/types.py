@@ -39,7 +39,7 @@ _NULL = PirType("NULL")
 
 
 def read_type(tree: Any, place: JsonPosition) -> PirType:
-    """The type in a `TT` field; distributed and sparse types come without their details."""
+    """Read the type in a `TT` field; distributed and sparse types lose their details."""
     fields = place.fields(tree, ("#",), ("D",))
     name = (place / "#").text(fields["#"])
     data, at = fields.get("D"), place / "D"
@@ -59,7 +59,7 @@ def read_type(tree: Any, place: JsonPosition) -> PirType:
 
 
 def _tensor(kind: str, data: list[Any], place: JsonPosition, length: int | None) -> PirType:
-    """Element type and dimensions; layout and LoD must be present and are ignored."""
+    """Read element type and dimensions; layout and LoD must be present and are ignored."""
     if len(data) < 2 or (length is not None and len(data) != length):
         expected = f"{length or 'two or more'} parts: an element type, dimensions, …"
         raise place.error(expected, f"{len(data)} of them")

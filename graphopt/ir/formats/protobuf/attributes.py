@@ -1,7 +1,7 @@
-"""Operator attributes: between the kinds that a ProgramDesc stores and plain Python values.
+"""Convert operator attributes between the kinds of a ProgramDesc and plain Python values.
 
-Reading is exact, since every stored attribute names its kind. Writing has to choose one for values
-that no file gave: by the row of the operator, else by the type of the value.
+Reading is exact, since every stored attribute names its kind. Writing has to choose a kind for
+values that came from no file: by the row of the operator, else by the type of the value.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StoredAttribute(NamedTuple):
 
 
 def read_attribute(wire: WireReader, start: int, stop: int) -> StoredAttribute:
-    """The attribute in bytes `start`..`stop`; FormatError when its kind and value disagree."""
+    """Decode the attribute in bytes `start`..`stop`; FormatError when kind and value disagree."""
 
     def scalar(start: int, stop: int) -> Any:
         return _read_scalar(wire, start, stop)
@@ -84,7 +84,7 @@ def _read_scalar(wire: WireReader, start: int, stop: int) -> Any:
 
 
 def attribute_message(op: Operator, name: str) -> Message:
-    """The message of an attribute, of the remembered kind while that still fits the value.
+    """Build the message of an attribute, of the remembered kind while it still fits the value.
 
     Raises ProgramError, naming operator and attribute, for a value that no kind can hold.
     """
@@ -104,7 +104,7 @@ def attribute_message(op: Operator, name: str) -> Message:
 
 
 def _stored_value(value: Any) -> Any:
-    """Blocks as their indices, variables as their names, other values unchanged."""
+    """Convert blocks to their indices and variables to their names; return others unchanged."""
     if isinstance(value, Block):
         return value.idx
     return value.name if isinstance(value, Variable) else value
@@ -121,7 +121,7 @@ def _scalar(value: Any) -> Message:
 
 
 def _plain(value: Any) -> Any:
-    """A value as the front end may give it, in the types that files have."""
+    """Convert a value of the front end to the types that files have."""
     if isinstance(value, DType):
         return value.code
     if isinstance(value, np.generic | np.ndarray):
@@ -142,9 +142,9 @@ _COMMON_KINDS = {
 
 
 def _stated_kind(op_type: str, name: str) -> int | None:
-    """The kind that the row of an operator, or of the one it derives, has for an attribute.
+    """Look up an attribute's kind in the row of an operator, or of the one it differentiates.
 
-    Values do not show it: a whole number may be a FLOAT, a list empty.
+    Values do not determine it: a whole number may be a FLOAT, a list empty.
     """
     row = operators().get(op_type.removesuffix("_grad"))
     own = None if row is None else row.attributes.get(name)
@@ -154,7 +154,7 @@ def _stated_kind(op_type: str, name: str) -> int | None:
 
 
 def _value_kind(value: Any) -> int | None:
-    """The first kind that holds such a value."""
+    """Find the first kind that can hold a value."""
     return next((kind for kind, fits in _FITS.items() if fits(value)), None)
 
 

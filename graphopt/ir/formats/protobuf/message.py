@@ -45,11 +45,11 @@ class WireKind(Protocol):
         ...
 
     def read(self, wire: WireReader, label: str, offset: int, value: int, stop: int) -> Any:
-        """The value of the field `label` at `offset`; `value` is as in `WireReader.record`."""
+        """Decode the field `label` at `offset`; `value` is as in `WireReader.record`."""
         ...
 
     def write(self, label: str, value: Any) -> bytes:
-        """The bytes that follow the tag; ProgramError when the value does not fit."""
+        """Encode the bytes after the tag; raise ProgramError when the value does not fit."""
         ...
 
 
@@ -200,11 +200,11 @@ def decode(
     stop: int,
     each: Mapping[str, SpanReader] | None = None,
 ) -> Message:
-    """The message in bytes `start`..`stop`.
+    """Decode the message in bytes `start`..`stop`.
 
-    `each` names message fields that the caller reads in its own way. Raises FormatError when the
-    bytes break the wire format, a field has another type than the table says, a required field is
-    missing, or a singular field comes twice.
+    `each` names message fields that the caller decodes itself. Raises FormatError when the bytes
+    break the wire format, a field has another type than in the table, a required field is missing,
+    or a singular field comes twice.
     """
     wire.count_message(start)
     message: Message = {}
@@ -250,7 +250,7 @@ def _unpack(
     start: int,
     stop: int,
 ) -> list[Any]:
-    """The numbers of a packed field, which is one length-delimited record for all of them."""
+    """Decode a packed field: one length-delimited record with all numbers."""
     label = f"{kind.name}.{row.name}"
     if wire_type != LENGTH or not row.repeated:
         expected, found = _WIRE_NAMES[row.kind.wire_type], _WIRE_NAMES[wire_type]
@@ -271,10 +271,10 @@ def _unpack(
 
 
 def encode(kind: MessageType, message: Message) -> bytes:
-    """The bytes of a message: fields in number order, repeated numbers unpacked, as Paddle writes.
+    """Encode a message: fields in number order, repeated numbers unpacked, as Paddle writes.
 
-    Sub-messages may be given as bytes that are encoded already. Raises ProgramError for a value
-    that its field cannot hold.
+    Sub-messages may be bytes that are already encoded. Raises ProgramError for a value that its
+    field cannot hold.
     """
     out = bytearray()
     for row in kind.fields:

@@ -1,7 +1,7 @@
-"""ProgramDesc bytes to `Program` and back; unchanged parts are written as they were read.
+"""Convert ProgramDesc bytes to a `Program` and back; unchanged parts keep their bytes.
 
-Covers the wire format and the schema; `graph_check.py` checks that blocks, names and columns are
-consistent.
+This file covers the wire format and the schema; `graph_check.py` checks that blocks, names and
+columns are consistent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PADDLE = re.compile(r"(?:site|dist)-packages[\\/](?:paddle[\\/]|decorator)")
 
 
 def callstack_location(lines: Sequence[str]) -> Location | None:
-    """The innermost frame of an `op_callstack` that is outside Paddle; None when there is none."""
+    """Find the innermost frame outside Paddle in an `op_callstack`; None when there is none."""
     for line in reversed(lines):
         frame = _FRAME.match(line)
         if frame and not _PADDLE.search(frame[1]):
@@ -54,11 +54,11 @@ _FLAGS = ("need_check_feed", "is_parameter", "stop_gradient")
 
 
 def read_program(data: bytes, source: str = "<program>", limits: Limits | None = None) -> Program:
-    """The program that a serialized ProgramDesc holds.
+    """Decode the program in a serialized ProgramDesc.
 
-    `source` names the bytes in errors. Operators of any type are accepted. Raises
-    FormatError (with the byte offset, or the block and operator) for bytes that are not a sound
-    program and LimitError for one that exceeds `limits`.
+    `source` names the bytes in errors. Operators of any type are accepted. Raises FormatError (with
+    the byte offset, or the block and operator) for bytes that are not a sound program and
+    LimitError for a program that exceeds `limits`.
     """
     wire = WireReader(unsealed_message(data), source, limits or Limits())
     program = _ProgramReader(wire).program()
@@ -154,7 +154,7 @@ class _ProgramReader:
     def _tensor_type(
         self, name: str, message: Message, start: int
     ) -> tuple[tuple[int, ...] | None, DType | None, int]:
-        """Shape, element type and LoD level, as far as the kind of variable has them."""
+        """Read shape, element type and LoD level, as far as the kind of variable has them."""
         field = _TENSOR_FIELD.get(message["type"], "")
         if field not in message:
             return None, None, 0
@@ -230,10 +230,10 @@ class _ProgramReader:
 
 
 def write_program(program: Program) -> bytes:
-    """The program as a serialized ProgramDesc, readable by Paddle and by `read_program`.
+    """Encode a program as a serialized ProgramDesc, readable by Paddle and by `read_program`.
 
     Operators and variables that were read from a file and not changed since are written byte for
-    byte as they were. A program made here declares the versions of Paddle 2.6.2. Raises
+    byte as they were. A program created here declares the versions of Paddle 2.6.2. Raises
     ProgramError, naming the operator or variable, for values that the format cannot hold.
     """
     header = _new_header() if program.saved is None else program.saved
@@ -286,7 +286,10 @@ def _repeat(
     message: Message,
     read: Callable[[_ProgramReader, int], Message],
 ) -> bytes:
-    """`saved` while it means the same as `message`, else `message` with its unmodelled fields."""
+    """Return `saved` while it means the same as `message`; else encode `message`.
+
+    The encoded message keeps the fields of `saved` that graphopt does not model.
+    """
     fresh = encode(kind, message)
     if saved is None:
         return fresh
@@ -308,7 +311,7 @@ _MODELLED = {
 
 
 def _variable_message(variable: Variable) -> Message:
-    """The variable's own fields; flags that are false are left out, except `persistable`."""
+    """Build the variable's own fields; false flags are left out, except `persistable`."""
     return {
         "name": variable.name,
         "type": _type_message(variable),
@@ -328,7 +331,7 @@ def _type_message(variable: Variable) -> Message:
 
 
 def _operator_message(op: Operator) -> Message:
-    """The operator's own fields; an attribute that is None is not set, and so left out."""
+    """Build the operator's own fields; an attribute that is None is unset, and so left out."""
     return {
         "inputs": _slot_messages(op.inputs),
         "outputs": _slot_messages(op.outputs),

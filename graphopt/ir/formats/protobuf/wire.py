@@ -1,6 +1,6 @@
 """Protobuf's wire format: varints, tags and lengths, with exact byte offsets in every error.
 
-Knows nothing about messages or fields; `message.py` puts a schema on top of it.
+This layer knows nothing about messages or fields; `message.py` puts a schema on top of it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class WireReader:
         self._messages = 0
 
     def error(self, offset: int, problem: str) -> FormatError:
-        """The exception for a problem at a byte offset, to be raised by the caller."""
+        """Return the exception, for the caller to raise, for a problem at a byte offset."""
         return FormatError(f"{self.source}: byte {offset}: {problem}")
 
     def over_limit(self, offset: int, problem: str) -> LimitError:
-        """The exception for a limit that the file exceeds at a byte offset."""
+        """Return the exception for a limit that the file exceeds at a byte offset."""
         return LimitError(f"{self.source}: byte {offset}: {problem}")
 
     def count_message(self, offset: int) -> None:
@@ -48,7 +48,7 @@ class WireReader:
             )
 
     def varint(self, position: int, stop: int) -> tuple[int, int]:
-        """The unsigned number at `position`, and the position after it."""
+        """Decode the unsigned number at `position`; return it and the position after it."""
         data = self.data
         if position < stop and data[position] < 0x80:
             return data[position], position + 1
@@ -66,7 +66,7 @@ class WireReader:
         raise self.error(position, "expected a varint of at most ten bytes, found a longer one")
 
     def record(self, position: int, stop: int) -> tuple[int, int, int, int]:
-        """One field: (field number, wire type, value, position after it).
+        """Decode one field: (field number, wire type, value, position after it).
 
         The value is the number itself for `VARINT`, else the position where the field's bytes
         begin. Groups, which Paddle never wrote, are refused.
@@ -95,7 +95,7 @@ class WireReader:
 
 
 def varint_bytes(value: int) -> bytes:
-    """A number in -2^63..2^64-1 as a varint (ten bytes when negative, as protobuf has it)."""
+    """Encode a number in -2^63..2^64-1 as a varint (ten bytes when negative, as in protobuf)."""
     if 0 <= value < 0x80:
         return _ONE_BYTE[value]
     value &= _WORD - 1
@@ -108,7 +108,7 @@ def varint_bytes(value: int) -> bytes:
 
 
 def tag_bytes(number: int, wire_type: int) -> bytes:
-    """The tag that precedes a field's value."""
+    """Encode the tag that precedes a field's value."""
     return varint_bytes(number << 3 | wire_type)
 
 

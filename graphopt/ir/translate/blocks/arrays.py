@@ -32,7 +32,10 @@ _MOST_ELEMENTS = 100_000
 
 
 def open_array(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAValue:
-    """The array as one tensor, from here on; `like` is an element for one that has none yet."""
+    """Convert an array to an open one from here on.
+
+    `like` is an element that gives an array without elements its type.
+    """
     array = parser.array(name)
     if isinstance(array, SSAValue):
         return array
@@ -53,10 +56,10 @@ def open_array(parser: BlockParser, name: str, like: SSAValue | None = None) -> 
 
 
 def array_part(parser: BlockParser, name: str, part: str) -> SSAValue:
-    """A part of an array that is fetched; ArrayFetchError, which says of which parts, for itself.
+    """Return the fetched part of an array.
 
-    ProgramError for an array with gaps, UnsupportedError for numbers in one whose length a run
-    decides.
+    Raises ArrayFetchError, which names the parts, for the array itself or an unknown part;
+    ProgramError for an array with gaps; UnsupportedError for an open array of numbers.
     """
     array = parser.array(name)
     if not isinstance(array, SSAValue):
@@ -82,7 +85,7 @@ def _varies(elements: list[SSAValue]) -> bool:
 
 
 def written_elements(elements: Elements, name: str) -> list[SSAValue]:
-    """The elements of an array without gaps."""
+    """Return the elements of an array; ProgramError if it has gaps."""
     found = [value for value in elements if value is not None]
     if len(found) < len(elements):
         raise ProgramError(f"the array '{name}' has positions that were never written")
@@ -90,7 +93,7 @@ def written_elements(elements: Elements, name: str) -> list[SSAValue]:
 
 
 def _position(parser: BlockParser, op: Operator) -> int | None:
-    """The position to write or read, None when it is not known before the program runs."""
+    """Return the position to write or read, or None if it is unknown before the run."""
     found = parser.known.array(parser.read(op.input("I")[0]))
     if found is None or found.size != 1:
         return None
@@ -141,7 +144,7 @@ def _length(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """All elements in one tensor, and the length of each along the axis."""
+    """Concatenate or stack all elements, and emit the size of each along the axis."""
     name, axis = op.input("X")[0], int(op.attrs.get("axis", 0))
     array, stacked = parser.array(name), bool(op.attrs.get("use_stack"))
     if isinstance(array, SSAValue):
@@ -163,7 +166,7 @@ def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _assign(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """A copy of an array; of a tensor, the ordinary operator."""
+    """Copy an array; translate the assign of a tensor as an ordinary operator."""
     name = op.input("X")[0]
     if not parser.is_array(name):
         return parser.translator.translate(op)
@@ -172,7 +175,7 @@ def _assign(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """The sentences of a beam search; the front end gives arrays of lengths."""
+    """Emit the decoding of a beam search; the front end supplies the arrays of lengths."""
     names = [*op.input("Ids"), *op.input("Scores"), *op.input(SLOT)]
     if len(names) != 4:
         raise UnsupportedError("beam_search_decode of a file: the lengths of its steps are unknown")
@@ -185,7 +188,7 @@ def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """The steps of sequences as an array, whose length data decide."""
+    """Split sequences into an array of time steps, whose length depends on data."""
     emit, (x, order, lengths) = parser.translator.emit, _rank_values(parser, op, op.input("X"))
     rows, sizes = emit(SequenceSteps, op, lengths, order).results
     ranked = emit(Gather, op, x, rows).results[0]
@@ -194,7 +197,7 @@ def _steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _sequences_of_steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """The sequences of which an array has the steps."""
+    """Join an array of time steps to sequences: the inverse of `_steps`."""
     emit, (order, lengths) = parser.translator.emit, _rank_values(parser, op, [])
     array = open_array(parser, op.input("X")[0])
     ranked = emit(ArrayToTensor, op, array, axis=0, use_stack=False).results[0]
@@ -204,7 +207,7 @@ def _sequences_of_steps(parser: BlockParser, op: Operator) -> Mapping[str, SSAVa
 
 
 def _rank_values(parser: BlockParser, op: Operator, names: Sequence[str]) -> list[SSAValue]:
-    """The values of names, and those of a rank table with its lengths."""
+    """Read the named values, then a rank table and its lengths."""
     given = op.input(SLOT)
     if not given:
         raise UnsupportedError(f"{op.type} of a file: the lengths of its sequences are unknown")

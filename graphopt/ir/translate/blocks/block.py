@@ -1,7 +1,7 @@
-"""Walking the operators of a block and of inner blocks: the value of each name at each position.
+"""A walk over the operators of a block and its inner blocks, with the value of each name.
 
-A `BlockFrame` is one block being parsed. A name that the block declares is its own; any other name
-that it writes belongs to a block around it, and the caller that parses the frame decides what
+A `BlockFrame` is one block being parsed. A name that the block declares is its own. Any other name
+that it writes belongs to an enclosing block, and the caller that parses the frame decides what
 happens to it there.
 """
 
@@ -60,12 +60,12 @@ class BlockFrame:
     """True when its last op has the rest of the block."""
 
     def owns(self, name: str) -> bool:
-        """True for a name that ends with this block."""
+        """True for a variable local to this block: declared here and not persistable."""
         variable = self.block.vars.get(name)
         return variable is not None and not variable.persistable
 
     def outer_names(self) -> list[str]:
-        """The written names that belong to blocks around this one, in order of first write."""
+        """List the written names of enclosing blocks, in order of first write."""
         return [name for name in self.written if not self.owns(name)]
 
 
@@ -104,17 +104,20 @@ class BlockParser(ABC):
 
     @abstractmethod
     def argument_for(self, name: str) -> SSAValue | None:
-        """The function's argument for a feed or state of this name; None for other names."""
+        """Return the function's argument for a feed or state name; None for other names."""
 
     def find(self, name: str) -> SSAValue | None:
-        """The current value of a name, None when it has none."""
+        """Look up the current value of a name; None if it has none."""
         for frame in reversed(self.frames):
             if name in frame.values:
                 return frame.values[name]
         return self.argument_for(name)
 
     def read(self, name: str) -> SSAValue:
-        """The current value of a name; FeedError when it has none."""
+        """Look up the current value of a name.
+
+        Raises FeedError if it has none, UnsupportedError if only one branch assigns it.
+        """
         value = self.find(name)
         if value is not None:
             return value
@@ -128,7 +131,7 @@ class BlockParser(ABC):
         raise FeedError(_missing_feed(name, self.reader))
 
     def bind(self, name: str, value: SSAValue) -> None:
-        """Let a name have this value from here on."""
+        """Bind a name to a value from here on."""
         if not isinstance(value, BlockArgument):
             value.name_hint = value_name(name)
         self.frame.values[name] = value
@@ -142,7 +145,7 @@ class BlockParser(ABC):
         return variable is not None and variable.kind == VarKind.TENSOR_ARRAY
 
     def array(self, name: str) -> Array:
-        """The tensor array of this name; without elements when it is new."""
+        """Look up the tensor array of this name; a new array has no elements."""
         for frame in reversed(self.frames):
             if name in frame.arrays:
                 return frame.arrays[name]
@@ -176,10 +179,10 @@ class BlockParser(ABC):
                 self.frame.before_loop.pop(name, None)
 
     def derivative(self, op: Operator) -> Operator:
-        """The derivative operator, with the values of its names here.
+        """Prepare a derivative operator: resolve its names to their values here.
 
-        Inputs that a loop changed in place are those from before it. What only one branch computes
-        needs no stop: inside the branch it is after a `pd.stop_gradient` already.
+        Inputs that a loop changed in place keep their values from before the loop. `NoGrad` drops
+        names that only one branch computes: a `pd.stop_gradient` in the branch stops them already.
         """
         with errors_of(op):
             _check_path(op)
@@ -195,7 +198,7 @@ class BlockParser(ABC):
         return Operator(op.block, op.type, inputs, op.outputs, op.attrs, op.location)
 
     def _bring_in(self, op: Operator) -> None:
-        """Let the derivative that was made last go through the operators around its block."""
+        """Extend the path of the last derivative through the operators around its block."""
         made = self.frame.target.last_op
         around = [frame.target for frame in self.frames if frame.target is not self.frame.target]
         if around and isinstance(made, Grad):
@@ -203,10 +206,10 @@ class BlockParser(ABC):
                 bring_in(made, list(dict.fromkeys(around)))
 
     def _stop_gradient(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
-        """In a sub-block, the value after a `pd.stop_gradient` where its variable says so.
+        """Emit a `pd.stop_gradient` for a sub-block's variable that stops gradients.
 
-        In the global block the derivative names such values itself. Where all inputs stop already,
-        there is nothing to stop.
+        In the global block the derivative lists such values itself. If all inputs stop gradients
+        already, no op is needed.
         """
         if not self.translator.trains or len(self.frames) == 1:
             return value
@@ -221,7 +224,7 @@ class BlockParser(ABC):
         return self.translator.emit(StopGradient, op, value).results[0]
 
     def enter(self, block: Block, target: IrBlock | None = None) -> BlockFrame:
-        """Start a sub-block; without a target its ops go where those of this frame go."""
+        """Start a sub-block; without a target its ops go where this frame's ops go."""
         frame = BlockFrame(block, self.frame.target if target is None else target)
         if target is not None:
             self.targets.append(target)
@@ -244,7 +247,7 @@ class BlockParser(ABC):
 
 
 def _check_path(derivative: Operator) -> None:
-    """ProgramError where the targets do not depend on an input, whose gradient would be zeros."""
+    """Raise ProgramError if the targets do not depend on an input: its gradient would be zero."""
     for name in off_the_path(derivative):
         raise ProgramError(
             f"the gradient of {derivative.input('Y')} by '{name}': they depended on '{name}' when "
@@ -254,15 +257,15 @@ def _check_path(derivative: Operator) -> None:
 
 
 def _gives_nothing(op: Operator) -> bool:
-    """True for a derivative of no variable."""
+    """True for a derivative with respect to no variable."""
     return op.type == GRAD_TYPE and not op.input("X")
 
 
 def value_name(name: str) -> str:
-    """A variable name as an SSA name: `fc_0.w_0@GRAD` prints as `%fc_0.w_0$GRAD`.
+    """Convert a variable name to an SSA name: `fc_0.w_0@GRAD` prints as `%fc_0.w_0$GRAD`.
 
-    MLIR has ASCII there: `café` is `%cafe`, and a name in another script is `%v`, with the name of
-    the variable before it.
+    MLIR names are ASCII: `café` becomes `%cafe`, a name in another script `%v`. The text has the
+    name of the variable before it: `feed "图像" %v`.
     """
     if not name.isascii():
         name = _OTHER_SCRIPTS.sub("@", normalize("NFKD", name).translate(_ACCENTS))

@@ -80,11 +80,12 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
 def _with_the_rest(
     parser: BlockParser, both: _Branches, error: OpenBranch | ProgramError
 ) -> Mapping[str, SSAValue]:
-    """One `pd.if` whose sides have the rest of the block, where the results have one type again.
+    """Emit one `pd.if` whose sides also contain the rest of the block.
 
-    So a body of a loop computes with what comes; OpenBranch again where types differ at its end.
-    In a module that is all of a program (`in_one`), a side whose operators do not fit the values
-    there is none that a run could take: the other one alone is left, without an op.
+    The branches give different types, but the results have one type at the end of the block. So a
+    loop body computes with either type; OpenBranch if the types still differ at the end. In a
+    module for the whole program (`in_one`) no run can take a side whose operators do not fit the
+    values: then only the other side is kept, inlined without an op.
     """
     condition, outer = parser.read(both.condition), parser.frame
     blocks = IrBlock(), IrBlock()
@@ -121,7 +122,7 @@ def _with_the_rest(
 def _side_with_the_rest(
     parser: BlockParser, both: _Branches, target: IrBlock, *, holds: bool
 ) -> BlockFrame:
-    """One side, and the rest of the block after it, in a block of its own."""
+    """Parse one side, and the rest of the block after it, into `target`."""
     rest = ops_after(both.ops[-1])
     count_unfolded(parser, len(rest), "branches that have the rest of the program in each side")
     parser.enter(parser.frame.block, target)
@@ -141,7 +142,7 @@ class _Branches:
 
     @property
     def ops(self) -> list[Operator]:
-        """The operators that there are, in order."""
+        """The operators of the non-empty branches, the true branch first."""
         return [op for op in (self.when_true, self.when_false) if op is not None]
 
 
@@ -150,9 +151,9 @@ def _of_pair(first: Operator, second: Operator) -> _Branches:
 
 
 def _merged_by_opposite(op: Operator) -> str | None:
-    """The condition whose false branch this is, when its true branch was removed.
+    """Find the condition whose false branch `op` is, if its true branch was removed.
 
-    A branch that gives Python constants alone, as `break` does, computes nothing, and saving a
+    A branch that gives only Python constants, as `break` does, computes nothing, and saving a
     program removes it; `select_input` still merges by that condition.
     """
     ops, condition = op.block.ops, op.input("Cond")[0]
@@ -168,7 +169,7 @@ def _merged_by_opposite(op: Operator) -> str | None:
 
 
 def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapping[str, SSAValue]:
-    """One `pd.if` for the operators of the true and of the false branch, which write `arrays`."""
+    """Emit one `pd.if` for both branches of a condition; `arrays` are the arrays they write."""
     name = both.condition
     condition = parser.read(name)
     for array in arrays:
@@ -218,7 +219,7 @@ def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapp
 def _parse_branch(
     parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence[str]
 ) -> BlockFrame:
-    """A branch, with the arrays that it writes as one tensor each."""
+    """Parse a branch into `target`, and open the arrays that it writes."""
     frame = parser.enter(sub_block(op), target)
     parser.run(frame.block.ops)
     for array in arrays:
@@ -231,7 +232,7 @@ def _parse_branch(
 def _array_of(
     parser: BlockParser, then: BlockFrame, otherwise: BlockFrame, name: str
 ) -> tuple[SSAValue, SSAValue]:
-    """An array after each branch; empty where neither the branch nor anything before wrote it."""
+    """Return the value of an array after each branch; an empty array where nothing wrote it."""
     before = parser.array(name)
     found = [frame.arrays.get(name, before) for frame in (then, otherwise)]
     like = next(array for array in found if isinstance(array, SSAValue))
@@ -253,7 +254,10 @@ def _make_if(
     blocks: tuple[IrBlock, IrBlock],
     results: Mapping[str | tuple[str, str], tuple[SSAValue, SSAValue]],
 ) -> Sequence[SSAValue]:
-    """The op, at the first of the operators; OpenBranch at the last one for different types."""
+    """Emit the `pd.if`, with the location of the first operator.
+
+    Raises OpenBranch for the last operator if no type fits both values of a result.
+    """
     types: list[Attribute] = []
     sides = {key: _fill_undefined(yes, no, blocks) for key, (yes, no) in results.items()}
     for key, (yes, no) in sides.items():
@@ -274,7 +278,7 @@ def _make_if(
 def _fill_undefined(
     yes: SSAValue, no: SSAValue, blocks: tuple[IrBlock, IrBlock]
 ) -> tuple[SSAValue, SSAValue]:
-    """The pair with zeros of the other's type for a side that is undefined."""
+    """Replace the undefined value of a pair by zeros of the other value's type."""
     if is_undefined(no) and not is_undefined(yes):
         return yes, _stand_in(yes, blocks[1])
     if is_undefined(yes) and not is_undefined(no):
@@ -289,7 +293,10 @@ def _stand_in(value: SSAValue, block: IrBlock) -> SSAValue:
 
 
 def _partner(op: Operator) -> Operator | None:
-    """The conditional_block for the opposite condition, if no operator before it reads this one."""
+    """Find the conditional_block of the opposite condition, if the two can become one op.
+
+    No operator between them may read this one's outputs, or write its inputs or outputs.
+    """
     ops = op.block.ops
     condition = op.input("Cond")[0]
     negations: set[str] = set()
@@ -309,7 +316,7 @@ def _partner(op: Operator) -> Operator | None:
 
 
 def _selects_after(both: _Branches) -> Iterator[Operator]:
-    """The select_input operators that merge the results of these branches of one condition."""
+    """Find the `select_input` operators that merge the results of these branches."""
     last = both.ops[-1]
     ops = last.block.ops
     masks: set[str] = set()
@@ -329,7 +336,7 @@ def _selects_after(both: _Branches) -> Iterator[Operator]:
 def _side(
     parser: BlockParser, frame: BlockFrame, name: str, select: Operator, other: SSAValue | None
 ) -> SSAValue | None:
-    """A branch's value for a name that `select` reads; None when `select` is not about it."""
+    """Return a branch's value for a name that `select` reads; None if it merges other branches."""
     if name in frame.values:
         return frame.values[name]
     if other is None:
@@ -383,7 +390,7 @@ def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """A branch of IfElse: computed for all rows, of which `merge_lod_tensor` takes its own."""
+    """Inline a branch of IfElse for all rows; `merge_lod_tensor` takes the branch's rows."""
     target = parser.frame.target
     before = target.last_op
     written = inline_block(parser, sub_block(op), "a branch of IfElse")
@@ -399,7 +406,7 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _inlined_branch(parser: BlockParser, both: _Branches, *, holds: bool) -> Mapping[str, SSAValue]:
-    """The branch that is known to be taken, in the block of the operators around it."""
+    """Inline the branch that is known to be taken into the current block."""
     taken = both.when_true if holds else both.when_false
     written = {}
     if taken is not None:

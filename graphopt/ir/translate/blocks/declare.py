@@ -16,11 +16,11 @@ from graphopt.ir.translate.operators.registry import translation_of
 
 
 def declare_types(program: Program, source: str) -> None:
-    """Set the types of what the operators of a program write, and which of it stops gradients.
+    """Set the type and `stop_gradient` of every variable that a program's operators write.
 
-    What depends on sizes that are open keeps no type, and the program is compiled for the sizes
-    that are fed then. Raises UnsupportedError, or ProgramError where operands do not fit, with
-    every operator that cannot be translated.
+    Variables that depend on open sizes keep no type; the program is then compiled for the sizes
+    that are fed. Raises UnsupportedError, or ProgramError where operands do not fit, with every
+    operator that cannot be translated.
     """
     block = program.global_block()
     feeds = [name for op in block.ops if op.type == "feed" for name in op.output("Out")]
@@ -48,7 +48,7 @@ def declare_types(program: Program, source: str) -> None:
 
 
 class _Declaring(Parser):
-    """A conversion that notes types, and goes on after an operator that has no translation."""
+    """A parser that notes types, and continues after an operator without translation."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ def _names_read(op: Operator) -> list[str]:
 
 
 def _pass_stops_on(op: Operator) -> None:
-    """Results of what stops gradients stop them, and so do those without a derivative."""
+    """Set `stop_gradient` on outputs if all inputs have it or the dtype is not differentiable."""
     if sub_blocks(op):
         return
     found = [op.block.find_var(name) for name in op.input_arg_names]

@@ -1,4 +1,4 @@
-"""The operator `data`, which hands out what a run is fed under a name of its own."""
+"""The operator `data`: its output is the value fed under its `name` attribute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphopt.ir.translate.blocks.block import BlockParser, Handler
 
 
 def declare(op: Operator) -> None:
-    """Let the program have the variable that is fed, with the shape that the operator says."""
+    """Declare the fed variable in the program, with the shape that the operator states."""
     block, name = op.block, str(op.attrs["name"])
     for out in (block.var(name) for name in op.output("out")):
         undo.note_attributes(out, "_shape")

@@ -1,6 +1,6 @@
-"""Emitting the gradient operators of a saved program: as `pd.grad`, or as one `pd.vjp` each.
+"""Emission of the gradient operators of a saved program: as `pd.grad`, or as one `pd.vjp` each.
 
-`gradients/raising.py` decides which; it speaks of names and their versions, here these are values.
+`gradients/raising.py` plans this for versions of names; here the versions become SSA values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Gradients = dict[SSAValue, SSAValue]
 
 
 class GradientParser:
-    """Runs the operators of a block by a plan; `parser` is the conversion that it is part of."""
+    """A parser of one block that follows a gradient plan, as part of the conversion `parser`."""
 
     def __init__(self, parser: BlockParser, plan: GradientPlan) -> None:
         assert plan.flow is not None
@@ -97,7 +97,7 @@ class GradientParser:
         self.parser.bind(gradient.name, marked)
 
     def _sparse_lookups(self, at: int) -> list[int]:
-        """The lookups that make up the sparse gradient that an update reads; else nothing."""
+        """Find the lookups that make up an update's gradient; empty unless all are sparse."""
         gradient = self.versions.reads[at].get(OpPosition("Grad", 0))
         if self.plan.ops[at].type not in SPARSE_UPDATES or gradient is None:
             return []
@@ -106,7 +106,7 @@ class GradientParser:
         return sorted(found) if all(is_sparse_lookup(self.plan.ops[i]) for i in found) else []
 
     def _run_sparse_update(self, op: Operator, lookups: Sequence[int]) -> None:
-        """Adam or AdamW with the sparse gradient of these lookups."""
+        """Emit Adam or AdamW with the sparse gradient of these lookups."""
         numbers: list[SSAValue] = []
         for at in lookups:
             value = self.values[self.versions.reads[at][OpPosition("Ids", 0)]]
@@ -116,7 +116,7 @@ class GradientParser:
             self.parser.bind(name, value)
 
     def _note(self, value: VersionedName) -> None:
-        """Note the present value of a name."""
+        """Record the current value of a name as the value of this version."""
         if value not in self.values:
             found = self.parser.find(value.name)
             if found is not None:
@@ -127,9 +127,9 @@ class GradientParser:
         return made.results[0]
 
     def fitting(self, gradient: SSAValue, value: SSAValue) -> SSAValue:
-        """The gradient in the shape and dtype of its value.
+        """Fit a gradient to the shape of its value; a constant one also to the dtype.
 
-        Old programs declare one element in one dimension where the op has none.
+        Old programs declare gradients of shape [1] where the op's result has shape [].
         """
         if compatible(gradient.type, value.type):
             return gradient
@@ -200,7 +200,7 @@ class GradientParser:
     def _again(
         self, link: GradientLink, forward: Operator
     ) -> tuple[dict[OpPosition, SSAValue], dict[VersionedName, SSAValue], list[Operation]]:
-        """The forward operator again, for inputs that were overwritten, or are the same."""
+        """Emit the forward operator again, for overwritten inputs or inputs that share a value."""
         inputs: dict[OpPosition, SSAValue] = {}
         renamed: dict[str, SSAValue] = {}
         slots: dict[str, list[str]] = {slot: list(n) for slot, n in forward.inputs.items()}
@@ -280,7 +280,7 @@ class GradientParser:
 
 
 def _behind(before: Operation | None, first: Operation | None) -> list[Operation]:
-    """The ops that were added to a block since `before` was its last one."""
+    """Collect the ops added to a block since `before` was its last op."""
     found: list[Operation] = []
     op = first if before is None else before.next_op
     while op is not None:

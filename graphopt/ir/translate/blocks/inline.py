@@ -1,4 +1,4 @@
-"""Blocks that are unfolded while parsing: those on tensor arrays, and branches for rows."""
+"""Blocks that are inlined while parsing, such as loops over tensor arrays and branches for rows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ _MOST_UNROLLED = 20_000
 
 
 def arrays_written(parser: BlockParser, op: Operator) -> list[str]:
-    """The outer tensor arrays that the operators inside `op` write."""
+    """List the outer tensor arrays that the operators inside `op` write."""
     return [name for name in names_in(sub_block(op), written=True) if parser.is_array(name)]
 
 
 def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
-    """The outer tensor arrays that the operators inside `op` read."""
+    """List the outer tensor arrays that the operators inside `op` read."""
     return [name for name in names_in(sub_block(op), written=False) if parser.is_array(name)]
 
 
 def inline_block(parser: BlockParser, block: Block, what: str) -> dict[str, SSAValue]:
-    """Unfold a block here, once; the values of the outer names that it writes."""
+    """Inline a block here, once; return the values of the outer names that it writes.
+
+    `what` names the construct in errors.
+    """
     frame = parser.enter(block)
     parser.run(block.ops)
     parser.leave()
@@ -38,9 +41,9 @@ def inline_block(parser: BlockParser, block: Block, what: str) -> dict[str, SSAV
 
 
 def count_unfolded(parser: BlockParser, count: int, what: str) -> None:
-    """Add operators to those that a program unfolds into; UnsupportedError where it has too many.
+    """Count operators that a program unfolds into; UnsupportedError if there are too many.
 
-    `what` names that which is unfolded.
+    `what` names the unfolded construct in the message.
     """
     parser.unrolled += count
     if parser.unrolled > _MOST_UNROLLED:

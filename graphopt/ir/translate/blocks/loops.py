@@ -55,7 +55,10 @@ class _TranslatedLoop:
         self.types: dict[str, Attribute] = {n: v.type for n, v in self.carried.items()}
 
     def _open(self, array: str) -> None:
-        """Carry an array, or know it as one tensor; the first step has the type of a new one."""
+        """Open an array, and carry it if the body writes it.
+
+        A new array is only noted: it gets its type when the first step is parsed.
+        """
         if array in self.carried or array in self.new_arrays:
             return
         if self.parser.array(array) == ():
@@ -66,9 +69,10 @@ class _TranslatedLoop:
             self.carried[array] = value
 
     def settle_types(self, *, may_unroll: bool) -> While | None:
-        """The loop with types that hold before and after each step.
+        """Parse the body until the carried types hold before and after each step.
 
-        None when it is to be unrolled: a variable that changes its shape stays exact so.
+        Return None if the loop is to be unrolled, so that a variable that changes its shape keeps
+        exact shapes.
         """
         counted = self.parser.translator.random_ops
         while True:
@@ -91,7 +95,7 @@ class _TranslatedLoop:
                 self._start(n, type_)
 
     def _starts(self, lasts: Mapping[str, SSAValue], frame: BlockFrame) -> dict[str, Type]:
-        """The types of values to create for the first step, where there are none or wrong ones."""
+        """Find the carried names that need a new initial value, with the type of that value."""
         found = {
             n: (shape_of(last.type), dtype_of(last.type))
             for n, last in lasts.items()
@@ -106,7 +110,7 @@ class _TranslatedLoop:
         return found
 
     def _is_stand_in(self, name: str, last: SSAValue) -> bool:
-        """True when a name's value before the loop stands for a value of the type of `last`."""
+        """True if the value before the loop is a placeholder for a value of the type of `last`."""
         before, type_ = self.carried[name], self.types[name]
         if is_undefined(before):
             return join(type_, last.type) is None
@@ -133,7 +137,7 @@ class _TranslatedLoop:
         return type_
 
     def _parse_body(self) -> tuple[While, BlockFrame]:
-        """The loop with its body parsed for the types so far; not verified yet."""
+        """Parse the body with the types so far, into a `pd.while` that is not verified yet."""
         target = IrBlock(arg_types=list(self.types.values()))
         frame = self.parser.enter(self.body, target)
         for n, argument in zip(self.types, target.args, strict=True):
@@ -154,7 +158,7 @@ class _TranslatedLoop:
         return While.make_unchecked(groups, list(self.types.values()), [target]), frame
 
     def finish(self, made: While) -> Mapping[str, SSAValue]:
-        """Insert the loop; the values of the names after it."""
+        """Insert the loop; return the values of the names after it."""
         parser = self.parser
         trips = count_trips(made, parser.known)
         if trips is not None:
@@ -177,7 +181,7 @@ class _TranslatedLoop:
 
 
 def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """A loop run while parsing, as long as its condition is known; a loop for the rest."""
+    """Unroll a loop as long as its condition is known; emit a loop for the remaining steps."""
     body, name = sub_block(op), op.input("Condition")[0]
     written: dict[str, SSAValue] = {}
     for n in op.input("X"):
@@ -198,7 +202,10 @@ def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """A StaticRNN: the step block reads `ex_states`, writes `states`, and slices its inputs."""
+    """Translate a StaticRNN to `pd.scan`.
+
+    Its step block reads `ex_states` and a slice of each input sequence, and writes `states`.
+    """
     body = sub_block(op)
     sequences = {n: parser.read(n) for n in op.input("inputs")}
     before = [str(n) for n in op.attrs.get("ex_states", ())]
@@ -243,7 +250,7 @@ MOST_TRIPS = 2048
 
 
 def count_trips(loop: While, known: KnownValues) -> int | None:
-    """The number of iterations of a loop, None when it depends on the run or exceeds MOST_TRIPS."""
+    """Count the iterations of a loop; None if the run decides them or they exceed MOST_TRIPS."""
     going = known.truth(loop.condition)
     arguments = loop.body.block.args
     state = [known.array(value) for value in loop.carried]

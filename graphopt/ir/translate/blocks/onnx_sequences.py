@@ -55,7 +55,7 @@ def _length(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _open_length(parser: BlockParser, op: Operator, array: SSAValue) -> SSAValue:
-    """The number of elements of an open array, of shape [1]."""
+    """Emit the number of elements of an open array, of shape [1]."""
     emit = parser.translator.emit
     first = emit(Slice, op, emit(ShapeOf, op, array).results[0], axes=(0,), starts=(0,), ends=(1,))
     return emit(Cast, op, first.results[0], dtype="int64").results[0]
@@ -87,7 +87,7 @@ def _erase(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _position(parser: BlockParser, op: Operator, at: int) -> int | None:
-    """The number that an input is; None where a run decides it, or there is no such input."""
+    """Return the number in input `at`; None if the run decides it or the input is absent."""
     names = op.input("X")
     if len(names) <= at or names[at] == EMPTY:
         return None
@@ -96,14 +96,14 @@ def _position(parser: BlockParser, op: Operator, at: int) -> int | None:
 
 
 def _open_number(parser: BlockParser, op: Operator, at: int, what: str) -> OpenSizeError:
-    """The error for a number that an input is, which has to be known; the caller raises it."""
+    """Build the error for an input that must be known before the run; the caller raises it."""
     error = OpenSizeError(f"{op.type}: {what} and the list have to be known before a run")
     error.values = tuple(map(parser.read, op.input("X")[at : at + 1]))
     return error
 
 
 def _within(op: Operator, position: int, length: int, upto: str = "below") -> int:
-    """A position from the front; UnsupportedError for one outside of a list."""
+    """Convert a position to one from the front; UnsupportedError if it is out of range."""
     if not -length <= position < length + (upto == "to"):
         raise UnsupportedError(f"{op.type}: position {position} of a list of {length} tensors")
     return position % length if position < 0 else position
@@ -143,7 +143,7 @@ def _split(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _sizes_of_parts(parser: BlockParser, op: Operator, size: int) -> Sequence[int]:
-    """The sizes of the parts along the axis; UnsupportedError where a run decides their number."""
+    """Compute the part sizes along the axis; UnsupportedError if the run decides their number."""
     split = None
     if len(op.input("X")) > 1:
         split = parser.known.array(parser.read(op.input("X")[1]))

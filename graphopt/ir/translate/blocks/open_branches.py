@@ -1,4 +1,4 @@
-"""Open branches while a program is parsed: the side that is known, or the condition that is not.
+"""Open branches during parsing: the side that is known, or the condition that is unknown.
 
 See `graphopt/ir/program/open_branches.py`.
 """
@@ -25,10 +25,10 @@ _NAMES = ("values", "arrays", "written", "before_loop", "partial", "selected", "
 
 
 class OpenBranch(GraphoptError):
-    """Raised out of a parse: the branch of `op` needs the side that `condition` takes.
+    """Raised while parsing: the branch of `op` needs the side that `condition` takes.
 
-    A branch around it catches it, and is open itself then. `is_first` says that nothing but the
-    operators before it decides the condition; it is not in a loop.
+    An enclosing branch catches it, and becomes open itself. `is_first` means that only operators
+    before the branch decide its condition; the branch is not in a loop.
     """
 
     def __init__(self, op: Operator, condition: SSAValue, message: str, *, is_first: bool) -> None:
@@ -36,7 +36,7 @@ class OpenBranch(GraphoptError):
         self.op, self.condition, self.is_first = op, condition, is_first
 
     def as_error(self) -> OpenBranchError:
-        """The error for whoever runs the program."""
+        """Build the error for the caller that runs the program."""
         ops = self.op.block.ops
         number = next(i for i, op in enumerate(ops) if op is self.op)
         place: Place = self.op.block.idx, number
@@ -44,7 +44,7 @@ class OpenBranch(GraphoptError):
 
 
 def side_of(parser: BlockParser, op: Operator) -> bool | None:
-    """The side that a branch takes here, None where that is not known."""
+    """Look up the side that a branch takes this time; None if it is unknown."""
     sides, number = op.attrs.get(TAKEN, ()), parser.sides_read.get(op, 0)
     if number >= len(sides):
         return None
@@ -53,14 +53,14 @@ def side_of(parser: BlockParser, op: Operator) -> bool | None:
 
 
 def ops_after(last: Operator) -> list[Operator]:
-    """The operators of a block after this one."""
+    """Return the operators after `last` in its block."""
     ops = last.block.ops
     return ops[next(i for i, op in enumerate(ops) if op is last) + 1 :]
 
 
 @contextmanager
 def undo_regions(parser: BlockParser) -> Generator[None]:
-    """Regions parsed in here, which are removed again after an OpenBranch or a ProgramError."""
+    """Remove the regions parsed in this context after an OpenBranch or a ProgramError."""
     frame, depth, known = parser.frame, len(parser.frames), len(parser.targets)
     held = [dict(getattr(frame, name)) for name in _NAMES]
     try:
@@ -90,8 +90,8 @@ def raise_open(parser: BlockParser, op: Operator, condition: SSAValue, message: 
 def keep_condition(block: IrBlock, branch: OpenBranch) -> None:
     """Remove the ops of a function's block that the condition of a branch does not need.
 
-    Prints and checks go, as the run that follows has them. UnsupportedError for a condition that
-    a Python function decides, which would be called twice.
+    Prints and checks are removed too, as the following run repeats them. Raises UnsupportedError
+    if a Python function decides the condition: it would be called twice.
     """
     needed: set[Operation] = set()
     wanted: list[SSAValue] = [branch.condition]

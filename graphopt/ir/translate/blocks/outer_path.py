@@ -1,8 +1,8 @@
 """Derivatives inside a branch that go through operators around it.
 
-The path of a `pd.grad` is in its own block. So the ops around the branch that lie between what is
-differentiated and what the branch uses are put into the branch as well: they compute the same
-values, and those that nothing else uses are then computed in the branch only.
+The path of a `pd.grad` is in its own block. So the ops around the branch on the path from the
+differentiated inputs to the values that the branch uses are cloned into the branch. The clones
+compute the same values, and values without another user are then computed in the branch only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from graphopt.ir.dialect.regions import inner_ops, values_read
 
 
 def bring_in(grad: Grad, blocks: Sequence[Block]) -> None:
-    """Put what `grad` goes through in the `blocks` around its own, outermost first, before it.
+    """Clone the ops on the path of `grad` from the `blocks` around it into its own block.
 
-    Raises UnsupportedError where the same values cannot be computed again, and for a parameter
-    that another branch or step has changed since its value was used.
+    The outermost of the `blocks` comes first. Raises UnsupportedError where the same values cannot
+    be computed again, and for a parameter that another branch or step has changed since its value
+    was used.
     """
     inside = grad.parent
     assert inside is not None
@@ -53,7 +54,7 @@ def bring_in(grad: Grad, blocks: Sequence[Block]) -> None:
 
 
 def _path_to(wanted: Sequence[SSAValue], ops: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:
-    """The ops by which active values reach those that are wanted, in program order."""
+    """Find the ops on the paths from active values to `wanted`, in program order."""
     needed = set(wanted)
     path: list[PdOp] = []
     for op in reversed(ops):
@@ -87,7 +88,7 @@ def _check_repeatable(op: PdOp, *, in_loop: bool) -> None:
 
 
 def _check_reached(grad: Grad, outermost: Block) -> None:
-    """UnsupportedError for a changed parameter whose old value the targets depend on."""
+    """Raise UnsupportedError for a changed parameter whose old value the targets depend on."""
     region = ops_before(grad)
     reached: set[SSAValue] = set(grad.of)
     for op in path_of(grad, region, active_values(grad, region)):

@@ -55,21 +55,21 @@ def parse_program(
     keeps_fed_state: bool = False,
     in_one: bool = False,
 ) -> ModuleOp:
-    """The `pd` module that runs `program` with these feeds and fetches.
+    """Build the `pd` module that runs `program` with these feeds and fetches.
 
     A feed may name any variable; it is the variable's value until an operator overwrites it.
-    Fetches are read after the last operator. `types` are the shapes and dtypes of feeds that come
-    in others than their variables'. Feeds with `numbers`, whole ones, are constants, and stay
-    arguments that nothing reads. With `keeps_fed_state` a persistable variable that is fed is a
-    result, too. With `in_one` a branch whose results have two types takes the rest of the program
-    into its sides, and where the rest fits one side only, this side is what there is: a module to
-    show or to write, whose condition is not computed before.
+    Fetches are read after the last operator. `types` has the shape and dtype of each feed that
+    differs from its variable. `numbers` has all elements of the feeds that become constants; their
+    arguments stay, without a user. With `keeps_fed_state` a persistable variable that is fed is
+    also a result. With `in_one` a branch whose results have two types takes the rest of the program
+    into its sides; if the rest fits one side only, the module has this side alone. Such a module is
+    shown or written, not run: no run computes its condition beforehand.
 
-    Raises FeedError when the program reads a variable that nothing gives a value, FetchError for an
-    unknown fetch, UnsupportedError for operators without a translation; OpenBranchError where a
+    Raises FeedError if an operator reads a variable without a value, FetchError for an unknown
+    fetch, and UnsupportedError for an operator without a translation. Raises OpenBranchError if a
     branch gives results of different types, unless the only fetch is `TAKEN`: then the module
-    computes its condition; OpenSizeError, with the feeds that decide them, where sizes or numbers
-    have to be known.
+    computes the branch's condition. Raises OpenSizeError if sizes or numbers have to be known; the
+    error has the feeds that decide them.
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
@@ -90,7 +90,7 @@ def parse_program(
 
 
 class Parser(BlockParser):
-    """A conversion of a whole program, which also collects the function's arguments."""
+    """The conversion of a whole program, which also collects the function's arguments."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Parser(BlockParser):
     def run_main(
         self, fetches: Sequence[str], kept_feeds: Sequence[str], *, in_one: bool = False
     ) -> ModuleOp:
-        """The module for these fetches, which also gives these feeds if they are state."""
+        """Build the module for these fetches; state in `kept_feeds` is a result, too."""
         wanted = self.gradients_on_demand(fetches)
 
         def prepare(op: Operator) -> Operator:
@@ -141,9 +141,10 @@ class Parser(BlockParser):
         return self.finish(results)
 
     def condition_of(self, branch: OpenBranch, fetches: Sequence[str]) -> ModuleOp:
-        """The module that computes the condition of an open branch and nothing else.
+        """Build the module that computes only the condition of an open branch.
 
-        Raises OpenBranchError unless that is fetched, UnsupportedError for a branch in a loop.
+        Raises OpenBranchError unless `TAKEN` is the only fetch, UnsupportedError for a branch in a
+        loop.
         """
         if not branch.is_first:
             raise UnsupportedError(f"inside a loop {branch.as_error()}")
@@ -153,7 +154,7 @@ class Parser(BlockParser):
         return self.finish([(FETCH, TAKEN, branch.condition)])
 
     def gradients_on_demand(self, fetches: Sequence[str]) -> dict[Operator, list[str]]:
-        """The fetched gradients that no operator writes, by the derivative that can."""
+        """Group the fetched gradients that no operator writes by the derivative to extend."""
         block = self.program.global_block()
         gradients = {name for name in fetches if name.endswith(GRAD_SUFFIX)} - self.feeds
         found: dict[Operator, list[str]] = {}
@@ -166,7 +167,7 @@ class Parser(BlockParser):
         return found
 
     def deciding_feeds(self, values: Iterable[SSAValue]) -> tuple[str, ...]:
-        """The feeds of a few numbers that values are computed from."""
+        """Collect the feeds of a few elements that `values` are computed from."""
         found: dict[str, None] = {}
         seen, todo = set[SSAValue](), list(values)
         while todo:
@@ -189,7 +190,7 @@ class Parser(BlockParser):
         return variable is not None and variable.persistable
 
     def has_changed(self, name: str) -> bool:
-        """True unless the name still has the value that the state of this name came with."""
+        """True unless the name still has the initial value of its state variable."""
         value = self.frame.values[name]
         kept = isinstance(value, BlockArgument) and self.arg_attrs[value.index].data
         return not kept or kept.get(STATE) != StringAttr(name)
@@ -237,7 +238,7 @@ class Parser(BlockParser):
         return self.read(name)
 
     def _reason(self, name: str) -> str:
-        """The reason why a variable cannot be fetched, with the nearest one that can."""
+        """Explain why a variable cannot be fetched, and suggest the closest name that can."""
         ops = self.program.global_block().ops
         for op in ops:
             for slot in op.output_names:

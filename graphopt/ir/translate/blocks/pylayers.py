@@ -19,7 +19,10 @@ from graphopt.ir.translate.blocks.inline import add_op, inline_block
 
 
 def _pylayer(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """The first block, whose derivative is the second one where the program has derivatives."""
+    """Translate the forward block; in a training program, with the backward block as derivative.
+
+    If a training program has no backward block, no gradient flows through the results.
+    """
     forward, *backward = sub_blocks(op)
     if not parser.translator.trains:
         return inline_block(parser, forward, "a PyLayer")
@@ -48,7 +51,7 @@ def _parse_backward(
     names: Sequence[str],
     inputs: Sequence[SSAValue],
 ) -> None:
-    """The block that computes `<input>@GRAD` from `<result>@GRAD`; zeros for a missing one."""
+    """Parse the block that computes `<input>@GRAD` from `<result>@GRAD`; a missing one is zero."""
     wanted = op.input("Input")
     if len(set(wanted)) < len(wanted):
         raise ProgramError(

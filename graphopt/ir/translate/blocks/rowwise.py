@@ -1,7 +1,7 @@
-"""The ops that a branch for some of the rows may contain: those that treat each row on its own.
+"""The ops allowed in a branch for some of the rows: ops that treat each row on its own.
 
-Paddle's IfElse gives each branch its rows alone. Here both branches compute on all rows, which is
-equivalent as long as no row depends on another one; other operators are refused.
+Paddle's IfElse gives each branch only its own rows. Here both branches compute on all rows, which
+is equivalent as long as no row depends on another one; other operators are refused.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from graphopt.ir.dialect.types import rank_of, shape_of
 
 
 def check_rowwise(op: Operation, split: set[SSAValue]) -> None:
-    """Add the results of `op` to `split` when it reads such values.
+    """Add the results of `op` to `split` if it reads a value in `split`.
 
-    Raises UnsupportedError unless it treats each row separately.
+    Raises UnsupportedError unless the op treats each row separately.
     """
     touched = [value for value in values_read(op) if value in split]
     if isinstance(op, FillRows):

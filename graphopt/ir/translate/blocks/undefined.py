@@ -31,10 +31,10 @@ def is_undefined(value: SSAValue) -> bool:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that a constant of one element is, 0 if it marks an undefined value; else None.
+    """Return the number in a constant of one element, 0 for an undefined marker; else None.
 
-    Paddle 3 marks undefined values with a plain zero. Broadcast, the number is the same for every
-    operator that could read it at all.
+    Paddle 3 marks undefined values with a plain zero. After broadcasting, the number is the same
+    for every operator that could read it at all.
     """
     if is_undefined(value):
         return 0.0
@@ -43,6 +43,6 @@ def number_of(value: SSAValue) -> float | None:
 
 
 def zeros_like(value: SSAValue) -> dict[str, Any]:
-    """The properties of a `pd.full` of the type of `value`, with 1 for unknown dimensions."""
+    """Build the attributes of a zero `pd.full` of this type, with 1 for unknown dimensions."""
     shape = [1 if dim == UNKNOWN else dim for dim in shape_of(value.type)]
     return {"shape": shape, "value": 0.0, "dtype": dtype_of(value.type)}

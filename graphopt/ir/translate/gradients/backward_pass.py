@@ -1,8 +1,8 @@
-"""One backward pass of a saved program: finds the forward pass whose derivative it is.
+"""One backward pass of a saved program, matched to the forward pass that it differentiates.
 
-There is one when each operator on the path is differentiated once, with the sum of all
-contributions of its readers. Where the pass leaves a contribution out on purpose, no gradient flows
-through the values from there on.
+A match needs each operator on the path to be differentiated once, with the sum of all contributions
+of its readers. Where the pass leaves a contribution out on purpose, no gradient flows through the
+values from there on.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Raised:
 class Surroundings:
     """The context of a backward pass; `wanted` are values needed at the end.
 
-    `inside` a loop or branch, gradient operators mean by a name what it was when the forward
-    operator read it.
+    With `inside`, for a loop or branch, a name in a gradient operator means its value when the
+    forward operator read it.
     """
 
     flow: GradientFlow
@@ -70,7 +70,10 @@ class BackwardPass:
         """Values whose gradients are not passed on to the operator that made them."""
 
     def raise_derivative(self) -> tuple[Raised, set[int]]:
-        """The derivative and the operators that it replaces; NotStandard otherwise."""
+        """Match the pass as one derivative; return it with the operators that it replaces.
+
+        Raises NotStandard if the pass computes something different.
+        """
         self._check_versions()
         self._collect()
         wrt = self._read_outside()
@@ -107,7 +110,7 @@ class BackwardPass:
                 )
 
     def _collect(self) -> None:
-        """The gradients each value gets, from operators and from outside."""
+        """Collect the gradient terms of each value, from operators and from outside."""
         for link in self.links:
             reads = self.versions.reads[link.forward]
             for place in link.results:
@@ -127,7 +130,7 @@ class BackwardPass:
                     self.absorbed |= self.flow.sums_in(gradient)
 
     def _check_cotangents(self, wrt: set[VersionedName]) -> None:
-        """Each operator is differentiated with all gradients of its results."""
+        """Check that each operator is differentiated with all gradients of its results."""
         for link in self.links:
             for value in self.versions.writes[link.forward].values():
                 total = self.total.get(value, NOTHING)
@@ -146,7 +149,7 @@ class BackwardPass:
         return [i for i in readers if i not in self.absorbed]
 
     def _read_outside(self) -> dict[VersionedName, list[VersionedName]]:
-        """The gradients that others read, by the values they belong to."""
+        """Map each value to its gradients that are read outside the pass."""
         for gradient, (_, terms) in self.flow.pure.items():
             at = self.flow.sums.get(gradient)
             if at is not None and terms and {getattr(t, "at", -1) for t in terms} <= self.members:
@@ -176,7 +179,7 @@ class BackwardPass:
     # What the derivative would compute ------------------------------------------------------------
 
     def _stops(self, wrt: set[VersionedName]) -> list[VersionedName]:
-        """The values to stop at so that the derivative follows the path of this pass."""
+        """Find the values to stop at so that the derivative follows the path of this pass."""
         stops = dict(self.stopped)
         while True:
             found = self._missing(wrt, stops)
@@ -233,7 +236,7 @@ class BackwardPass:
         return active
 
     def _differentiable(self, index: int) -> dict[OpPosition, VersionedName]:
-        """The operands that an operator's results depend on; shapes and signs do not count."""
+        """Find the operands that gradients flow to; uses of a shape or sign do not count."""
         op, reads = self.ops[index], self.versions.reads[index]
         if row_of(op.type).derivative == "zero":
             return {}
@@ -249,7 +252,7 @@ class BackwardPass:
         return variable.dtype.is_differentiable
 
     def _position(self, values: Iterable[VersionedName]) -> int:
-        """The position after all values that the derivative needs."""
+        """Compute the position of the derivative: after all values that it needs."""
         known = [self.versions.producer.get(value, -1) for value in values]
         return max([min(self.members), *(index + 1 for index in known)])
 
@@ -263,7 +266,7 @@ class BackwardPass:
 
 
 def leads_to_update(flow: GradientFlow, readers: Iterable[int]) -> bool:
-    """True when an operand of these operators reaches an optimizer, not through other gradients."""
+    """True if these operators lead to an optimizer, other than through gradient operators."""
     seen: set[int] = set()
     todo = list(readers)
     while todo:

@@ -1,9 +1,9 @@
 """Explicit gradient operators of saved programs, each linked to its forward operator.
 
-Paddle's saved training programs hold an operator `T_grad` for each operator `T`, and for some types
-an operator of another type that happens to compute the same: the gradient of `scale` is a `scale`.
-Here each is recognised by the values that it mentions; whether a set of them makes up a whole
-derivative is decided in `raising.py`.
+Paddle's saved training programs hold an operator `T_grad` for each operator `T`. For some types it
+is an operator of another type that computes the same: the gradient of `scale` is a `scale`. Here
+each is recognized by the values that it mentions; `raising.py` decides whether a set of them makes
+up a whole derivative.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, Versi
 class GradientLink:
     """The gradient operator `at`: a vector-Jacobian product of the operator `forward`.
 
-    `cotangents` are the gradients that it takes, by results of the forward operator. `results` are
-    the gradients that it computes, by the position of the forward operator's input.
+    `cotangents` maps results of the forward operator to the gradients that `at` reads. `results`
+    maps positions of the forward operator's inputs to the gradients that `at` computes.
     """
 
     at: int
@@ -43,7 +43,7 @@ class GradientLink:
 
 
 def base_name(name: str) -> str | None:
-    """The name whose gradient has this name; None for other names."""
+    """Extract the variable name from a gradient's name; None for other names."""
     plain = name.split("@RENAME@")[0]
     while plain.startswith("grad/"):
         plain = plain.removeprefix("grad/")
@@ -53,9 +53,9 @@ def base_name(name: str) -> str | None:
 def find_link(
     versions: Versions, at: int, owner: Callable[[VersionedName], VersionedName | None]
 ) -> GradientLink:
-    """The link of the gradient operator `at`.
+    """Link the gradient operator `at` to its forward operator.
 
-    `owner` returns the value that a gradient belongs to, if known. Raises UnsupportedError when no
+    `owner` returns the value that a gradient belongs to, if known. Raises UnsupportedError if no
     earlier operator matches.
     """
     op = versions.ops[at]
@@ -77,9 +77,9 @@ def find_link(
 
 
 def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
-    """The forward operator's inputs that the gradient operator takes with their present values.
+    """Find the forward operator's inputs that the gradient operator reads with later values.
 
-    None when it does not take the values that the forward operator read and wrote.
+    Return None if it does not read the values that the forward operator read and wrote.
     """
     reads, writes = versions.reads[forward], versions.writes[forward]
     known = set(reads.values()) | set(writes.values())
@@ -170,7 +170,7 @@ def _find_named(mentions: Mentions, name: str | None) -> VersionedName | None:
 
 
 def _check_attributes(forward: Operator, op: Operator) -> None:
-    """UnsupportedError unless the two operators agree on the attributes that both have."""
+    """Raise UnsupportedError unless the two operators agree on their common attributes."""
     for name in forward.attrs.keys() & op.attrs.keys() - HINTS:
         if forward.attrs[name] != op.attrs[name]:
             raise UnsupportedError(
@@ -185,9 +185,9 @@ def find_disguised(
     owner: Callable[[VersionedName], VersionedName | None],
     taken: set[OpPosition],
 ) -> GradientLink | None:
-    """The link of an operator that is a gradient in spite of its type, or None.
+    """Link an operator that computes a gradient in spite of its type; None for other operators.
 
-    `taken` has the (type, place) of the forward operator that other operators differentiate
+    `taken` has the input positions of the forward operator that other operators differentiate
     already.
     """
     op = versions.ops[at]
@@ -226,7 +226,7 @@ def _owner(
     gradient: VersionedName,
     owner: Callable[[VersionedName], VersionedName | None],
 ) -> VersionedName | None:
-    """The value that a gradient belongs to: by its links, else by its name."""
+    """Find the value that a gradient belongs to: by its links, else by its name."""
     known = owner(gradient)
     base = base_name(gradient.name)
     if known is not None or base is None:
@@ -238,7 +238,7 @@ def _owner(
 def _derives_linear(
     versions: Versions, forward: int, at: int, cotangents: Mapping[VersionedName, VersionedName]
 ) -> GradientLink | None:
-    """The operator `at` as the derivative of the gradient `forward` of an operator of its type."""
+    """Link `at` as the derivative of `forward`, the gradient of an operator of its own type."""
     op, target = versions.ops[at], versions.ops[forward]
     places = [p for p in versions.reads[forward] if p.slot.endswith(GRAD_SUFFIX)]
     given = [v for p, v in versions.writes[at].items() if p.slot in ("Out", "Y", "Output")]

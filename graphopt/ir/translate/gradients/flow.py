@@ -33,9 +33,9 @@ NOTHING: Terms = frozenset()
 
 
 class GradientFlow:
-    """The links of some operators, and the terms of the gradients that they pass on.
+    """The links of a list of operators, and the terms of the gradients that they pass on.
 
-    Raises UnsupportedError for a gradient operator that belongs to no operator.
+    Raises UnsupportedError for a gradient operator without a forward operator.
     """
 
     def __init__(self, ops: Sequence[Operator]) -> None:
@@ -71,7 +71,7 @@ class GradientFlow:
         return -1
 
     def owner(self, gradient: VersionedName) -> VersionedName | None:
-        """The value that a gradient belongs to, according to its terms."""
+        """Return the value that a gradient belongs to by its terms; None if unknown."""
         return self.pure[gradient][0] if gradient in self.pure else None
 
     def _enter(self, link: GradientLink) -> None:
@@ -93,7 +93,7 @@ class GradientFlow:
             self.pure[result] = owner, together
 
     def terms(self, gradient: VersionedName, of: VersionedName) -> Terms:
-        """The terms of a value's gradient; a value with no known terms is a seed."""
+        """Find the terms of a value's gradient; a gradient without known terms is a seed."""
         if gradient in self.zeros:
             return NOTHING
         if gradient in self.pure:
@@ -108,7 +108,7 @@ class GradientFlow:
         return together
 
     def sums_in(self, gradient: VersionedName) -> set[int]:
-        """The sums that a gradient was built with, so far as `terms` looks into them."""
+        """Collect the sums that a gradient was built with, as far as `terms` follows them."""
         if gradient not in self.sums:
             return set()
         at = self.sums[gradient]

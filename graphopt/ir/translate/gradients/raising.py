@@ -1,7 +1,7 @@
 """Explicit gradient operators -> `pd.grad`, where together they are the whole derivative.
 
-A backward pass is raised when it is exactly what the derivative of its targets would compute (see
-`backward_pass.py`). Anything else keeps its operators, each a `pd.vjp`.
+A backward pass is raised if it computes exactly the derivative of its targets (see
+`backward_pass.py`). Otherwise it keeps its operators, each as a `pd.vjp`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName
 class GradientPlan:
     """The plan for translating the operators of a block to `pd` ops.
 
-    `grads` come before the operator of their index; those in `absorbed` are dropped, those in
-    `links` become a `pd.vjp` each. `reasons` has the reason for each pass that was not raised.
+    `grads` come before the operator of their index. Operators in `absorbed` are dropped, operators
+    in `links` become a `pd.vjp` each. `reasons` has the reason for each pass that was not raised.
     """
 
     ops: Sequence[Operator]
@@ -47,10 +47,10 @@ class GradientPlan:
 def plan_gradients(
     ops: Sequence[Operator], block: Block, fetches: Iterable[str], *, inside: bool = False
 ) -> GradientPlan:
-    """The plan for the operators of `block` when these names are fetched at the end.
+    """Plan the translation of the operators of `block`, with these names fetched at the end.
 
-    `inside` a loop or branch, gradient operators mean by a name what it was when the forward
-    operator read it.
+    With `inside`, for a loop or branch, a name in a gradient operator means its value when the
+    forward operator read it.
     """
     if not any(map(is_gradient, ops)):
         return GradientPlan(ops)
@@ -108,7 +108,7 @@ class _Planner:
             self.also_read.update(self.versions.reads[at].values())
 
     def _parameter_gradients(self, members: Collection[int]) -> dict[VersionedName, VersionedName]:
-        """Gradients that updates take from these operators, and the parameter of each."""
+        """Map each gradient that an update takes from these operators to its parameter."""
         found: dict[VersionedName, VersionedName] = {}
         for gradient, (value, terms) in self.flow.pure.items():
             mine = all(isinstance(t, Contribution) and t.at in members for t in terms)
@@ -121,12 +121,12 @@ class _Planner:
         return found
 
     def _passes_on(self, at: int) -> bool:
-        """True for an operator that only makes a gradient of other gradients."""
+        """True for an operator that only computes a gradient from other gradients."""
         written = self.versions.writes[at].values()
         return at in self.flow.links or any(v in self.flow.pure for v in written)
 
     def _keep_forwards(self, plan: GradientPlan) -> None:
-        """A derivative of a gradient operator needs that operator."""
+        """Raise UnsupportedError if a kept operator is the gradient of an absorbed one."""
         for link in plan.links.values():
             if link.forward in plan.absorbed:
                 raise UnsupportedError(
@@ -136,9 +136,9 @@ class _Planner:
                 )
 
     def _passes(self, *, whole: bool) -> list[list[int]]:
-        """The gradient operators in groups through which gradients pass, in program order.
+        """Group the gradient operators between which gradients flow, in program order.
 
-        With `whole`, sums at the end of several passes make one of them.
+        With `whole`, passes whose results are summed form one group.
         """
         group = {at: at for at in self.flow.links}
 
@@ -171,11 +171,11 @@ _ARRAYS = ("read_from_array", "write_to_array")
 def check_region(
     forward: Operator, op: Operator, results: Iterable[OpPosition], given: Collection[str]
 ) -> None:
-    """UnsupportedError unless the block of a gradient operator derives the forward one's block.
+    """Raise UnsupportedError unless a gradient operator's block derives the forward block.
 
-    The two blocks are taken for one program, in which the gradients of what the block gives to the
-    outside are the seeds. `results` are the places of the forward operator's inputs whose gradients
-    it gives, from those of the outputs that are `given`.
+    The two blocks are analyzed as one program; its seeds are the gradients of the forward block's
+    outputs. `results` are the positions of the forward operator's inputs whose gradients `op`
+    computes; `given` names the outputs whose gradients it reads.
     """
     inner, gradients = sub_block(forward), sub_block(op)
     where = f"operator {op.type} -> {', '.join(op.output_arg_names)}"

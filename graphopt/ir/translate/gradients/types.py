@@ -23,7 +23,7 @@ HINTS = _words(
 
 
 def same_attributes(a: Operator, b: Operator) -> bool:
-    """True when the two agree on the attributes that both have."""
+    """True if two operators agree on the attributes that both have."""
     names = a.attrs.keys() & b.attrs.keys() - HINTS
     return all(a.attrs[name] == b.attrs[name] for name in names)
 
@@ -41,7 +41,7 @@ def _same_scale(forward: Operator, op: Operator) -> bool:
 
 
 def _keeps(forward: Operator, op: Operator) -> bool:
-    """A `scale` by 1, or an `assign`: the gradient of a sum."""
+    """True for an `assign` or a `scale` by 1: the gradient of a sum."""
     plain = not op.input("ScaleTensor") and not float(op.attrs.get("bias", 0.0))
     return op.type == "assign" or (plain and float(op.attrs.get("scale", 1.0)) == 1.0)
 
@@ -104,7 +104,7 @@ SUMS = ("sum", "grad_add", "elementwise_add", "assign")
 
 
 def summands(versions: Versions, at: int) -> Sequence[VersionedName]:
-    """The values that a sum adds up, a copy being the smallest sum; empty for another operator."""
+    """Return the values that a sum adds, or the source of a copy; empty for other operators."""
     op = versions.ops[at]
     if op.type not in SUMS or (op.type == "elementwise_add" and op.attrs.get("axis", -1) != -1):
         return ()

@@ -1,6 +1,6 @@
-"""Names of a block's operators as values: each write of a name starts another version of it.
+"""Versions of the names in a block: each write of a name starts another version of it.
 
-Operators overwrite names, so what a later operator means by a name is only clear with its version.
+Operators overwrite names, so a name identifies a value only together with its version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BRANCHES = ("conditional_block", "conditional_block_infer")
 
 
 class Versions:
-    """The values that each of some operators reads and writes, by operator index."""
+    """The versioned names that each operator of a list reads and writes, by operator index."""
 
     def __init__(self, ops: Sequence[Operator]) -> None:
         self.ops = ops
@@ -55,12 +55,12 @@ class Versions:
                 self.readers.setdefault(value, []).append(index)
 
     def last(self, name: str) -> VersionedName:
-        """The version of the name after the last operator."""
+        """Return the version of the name after the operators processed so far."""
         found = VersionedName(name, self._count.get(name, 0))
         return self._again.get(found, found)
 
     def _computed_before(self, index: int) -> dict[VersionedName, VersionedName]:
-        """The values that an operator computes a second time, by the values that it stands for.
+        """Map the values that an operator recomputes to the original values.
 
         To save memory Paddle repeats operators before their gradients, and marks the names.
         """
@@ -97,7 +97,10 @@ class Versions:
 
 
 def _inside(op: Operator, *, written: bool, known: Sequence[str]) -> list[str]:
-    """The names that only the block of an operator mentions; gradient operators list theirs."""
+    """List the names that only the blocks of an operator mention.
+
+    Gradient operators list these names in their slots; for them the list is empty.
+    """
     if op.type.endswith("_grad"):
         return []
     names = dict.fromkeys(n for inner in sub_blocks(op) for n in names_in(inner, written=written))
@@ -112,7 +115,7 @@ def _places(slots: dict[str, list[str]]) -> Iterator[tuple[OpPosition, str]]:
 
 
 def free_names(program: Program) -> list[str]:
-    """The variables without state that the operators read and none has written before."""
+    """List the non-persistable variables that operators read before any of them writes it."""
     block = program.global_block()
     versions = Versions(block.ops)
     found: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""A short way to write rules for ONNX's operators: ops of values, constants, numbers of values."""
+"""The emitter of rules for ONNX's operators: ops, constants, and known elements of values."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class OnnxEmitter(Emitter):
         return [name != "@EMPTY@" for name in self.op.output("Out")]
 
     def refuse(self, problem: str) -> UnsupportedError:
-        """The error for a use of the operator that is not supported."""
+        """Build the error for an unsupported use of the operator."""
         return UnsupportedError(f"{self.op.type}: {problem}")
 
     def element_type(self, number: int) -> DType:
-        """The dtype of an attribute; UnsupportedError where the dialect has none."""
+        """Map an ONNX element type to its dtype; UnsupportedError if the dialect has none."""
         found = element_type(number)
         if not isinstance(found, DType):
             raise self.refuse(f"graphopt has no type for {found}; use another one")
         return found
 
     def open(self, problem: str, value: SSAValue | None = None) -> OpenSizeError:
-        """The error for sizes, or the elements of a value, that are not known."""
+        """Build the error for unknown sizes, or for unknown elements of `value`."""
         error = OpenSizeError(
             f"{self.op.type}: {problem}; a run knows them, and convert and explain do where the "
             "model has them as constants, or --dim says the sizes"
@@ -72,11 +72,11 @@ class OnnxEmitter(Emitter):
     # Values that are known -------------------------------------------------------------------
 
     def known_elements(self, value: SSAValue) -> tuple[Any, ...] | None:
-        """The elements of a value in order; None when they depend on the run."""
+        """Return the elements of a value in order; None if they depend on the run."""
         return known_numbers(value)
 
     def numbers(self, value: SSAValue, what: str) -> tuple[Any, ...]:
-        """The elements of a value; OpenSizeError when they depend on the run."""
+        """Return the elements of a value; OpenSizeError if they depend on the run."""
         found = self.known_elements(value)
         if found is None:
             raise self.open(f"its {what} depend on what is fed, and have to be known", value)
@@ -88,14 +88,14 @@ class OnnxEmitter(Emitter):
         what: str = "the sizes of its input",
         along: Sequence[int] | None = None,
     ) -> tuple[int, ...]:
-        """The shape of a value; OpenSizeError when a size is open, or one `along` these axes."""
+        """Return the shape of a value; OpenSizeError if a size, or one `along` axes, is open."""
         shape = shape_of(value.type)
         if UNKNOWN in (shape if along is None else [shape[axis] for axis in along]):
             raise self.open(f"{what} {list(shape)} are open, and have to be known")
         return shape
 
     def check_bound(self, what: str, *counts: int, most: int = 1 << 20) -> None:
-        """UnsupportedError where the product of counts is more than a program should have."""
+        """Raise UnsupportedError if the product of `counts` is larger than `most`."""
         if math.prod(counts) > most:
             raise self.refuse(f"{math.prod(counts)} {what}, and at most {most} are supported")
 
@@ -104,7 +104,7 @@ class OnnxEmitter(Emitter):
     def constant(
         self, values: Any, dtype: DType | str, shape: Sequence[int] | None = None
     ) -> SSAValue:
-        """A tensor of these numbers."""
+        """Emit a constant tensor of these numbers."""
         array = np.asarray(values)
         found = tuple(array.shape if shape is None else shape)
         flat = array.ravel().tolist()
@@ -120,16 +120,16 @@ class OnnxEmitter(Emitter):
         return self(AssignValue, shape=found, values=tuple(flat), dtype=dtype)
 
     def number(self, value: float, like: SSAValue) -> SSAValue:
-        """A number without axes in the dtype of a value."""
+        """Emit a 0-D constant in the dtype of `like`."""
         return self(Full, shape=(), value=float(value), dtype=dtype_of(like.type))
 
     def fill_like(self, like: SSAValue, value: float, dtype: DType | str | None = None) -> SSAValue:
-        """A tensor of one number in the shape of another."""
+        """Emit a tensor of one number in the shape of `like`, by default in its dtype."""
         wanted = dtype_of(like.type) if dtype is None else dtype
         return self(FullLike, like, value=float(value), dtype=wanted)
 
     def zeros(self, shape: Sequence[int], x: SSAValue, axis: int) -> SSAValue:
-        """Zeros in the dtype of x; the size -1 of their shape is that of x along an axis."""
+        """Emit zeros in the dtype of `x`; a -1 in `shape` is the size of `x` along `axis`."""
         size, kind = shape_of(x.type)[axis], dtype_of(x.type)
         known = tuple(size if each == UNKNOWN else each for each in shape)
         if UNKNOWN not in known:
@@ -149,10 +149,10 @@ class OnnxEmitter(Emitter):
         *,
         is_back: bool = False,
     ) -> Sequence[SSAValue]:
-        """Walk over sequences along their first axis, from the end where `is_back`.
+        """Emit a `pd.scan` over sequences along their first axis, from the end if `is_back`.
 
-        `step` is called with the memories and an item of each sequence, as ops of the body; it
-        gives the next memories, then the items of the results.
+        `step` emits the body: it is called with the memories and an item of each sequence, and
+        returns the next memories, then the items of the results.
         """
         items = [tensor(shape_of(s.type)[1:], dtype_of(s.type)) for s in sequences]
         body = Block(arg_types=[*(m.type for m in memories), *items])
@@ -170,28 +170,28 @@ class OnnxEmitter(Emitter):
     # Ops that many rules need ----------------------------------------------------------------
 
     def cast(self, x: SSAValue, dtype: DType | str) -> SSAValue:
-        """x in another dtype."""
+        """Cast `x` to a dtype, unless it has it already."""
         return x if dtype_of(x.type) == dtype else self(Cast, x, dtype=dtype)
 
     def shape(self, x: SSAValue) -> SSAValue:
-        """The sizes of x as int64, as ONNX has them."""
+        """Emit the shape of `x` as int64, ONNX's dtype for shapes."""
         return self(Cast, self(ShapeOf, x), dtype="int64")
 
     def size(self, x: SSAValue, axis: int) -> SSAValue | int:
-        """The size of x along an axis, a value without axes where it is open."""
+        """Return the size of `x` along an axis; a 0-D value if the size is open."""
         if shape_of(x.type)[axis] != UNKNOWN:
             return shape_of(x.type)[axis]
         cut = {"axes": (0,), "starts": (axis,), "ends": (axis + 1,), "decrease_axis": (0,)}
         return self(Slice, self.shape(x), **cut)
 
     def numbers_to(self, length: SSAValue | int) -> SSAValue:
-        """0, 1, 2, ... below a length, int64."""
+        """Emit 0, 1, 2, ... below a length, as int64."""
         if isinstance(length, int):
             return self(Arange, start=0.0, end=float(length))
         return self.emit_with_tensor(Arange, [], "end", length)
 
     def transpose(self, x: SSAValue, perm: Sequence[int]) -> SSAValue:
-        """x with its axes in another order."""
+        """Permute the axes of `x`; the identity needs no op."""
         return (
             x
             if list(perm) == list(range(rank_of(x.type)))
@@ -199,27 +199,27 @@ class OnnxEmitter(Emitter):
         )
 
     def unsqueeze(self, x: SSAValue, *axes: int) -> SSAValue:
-        """x with axes of size 1 at these places."""
+        """Insert axes of size 1 at these positions of `x`."""
         return self(Unsqueeze, x, axis=axes)
 
     def squeeze(self, x: SSAValue, *axes: int) -> SSAValue:
-        """x without these axes, which have the size 1."""
+        """Remove these axes of `x`, which have size 1."""
         return self(Squeeze, x, axis=axes)
 
     def to_shape(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
-        """x in a shape that is known or is a tensor; 0 keeps a size."""
+        """Reshape `x` to a known shape or a shape tensor; 0 keeps a size."""
         if isinstance(shape, SSAValue):
             return self.dynamic(Reshape, [x], {}, {"shape": shape})[0]
         return x if tuple(shape) == shape_of(x.type) else self(Reshape, x, shape=tuple(shape))
 
     def expand(self, x: SSAValue, shape: SSAValue | Sequence[int]) -> SSAValue:
-        """x broadcast to a shape, in which -1 keeps a size."""
+        """Broadcast `x` to a shape, in which -1 keeps a size."""
         if isinstance(shape, SSAValue):
             return self.dynamic(Expand, [x], {}, {"shape": shape})[0]
         return x if tuple(shape) == shape_of(x.type) else self(Expand, x, shape=tuple(shape))
 
     def as_shaped(self, x: SSAValue, like: SSAValue) -> SSAValue:
-        """x in the shape of a value with as many elements."""
+        """Reshape `x` to the shape of `like`, which has as many elements."""
         if shape_of(x.type) == shape_of(like.type) and UNKNOWN not in shape_of(x.type):
             return x
         if rank_of(x.type) == rank_of(like.type):
@@ -227,21 +227,21 @@ class OnnxEmitter(Emitter):
         return self.to_shape(x, self(ShapeOf, like))
 
     def either(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        """True where one of two conditions holds."""
+        """Emit the logical or of two conditions."""
         return self(LogicalOr, x, y)
 
     def plus(self, x: SSAValue, number: float) -> SSAValue:
-        """x and a number."""
+        """Add a number to `x`; 0 needs no op."""
         return x if number == 0 else self(Scale, x, bias=number)
 
     def one_of(self, text: str, options: Sequence[str]) -> str:
-        """A text that is one of the options; UnsupportedError otherwise."""
+        """Return `text` if it is one of the options; raise UnsupportedError otherwise."""
         if text not in options:
             raise self.refuse(f"{text!r} is none of {', '.join(options)}")
         return text
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front; UnsupportedError for one that is not there."""
+        """Normalize an axis to count from the front; UnsupportedError if it is out of range."""
         if not -rank <= axis < max(rank, 1):
             raise self.refuse(f"axis {axis} of a tensor with {rank} dimensions")
         return axis % rank if rank else 0
@@ -254,20 +254,20 @@ class OnnxEmitter(Emitter):
         value: SSAValue,
         **attrs: Any,
     ) -> SSAValue:
-        """The first result of an op one of whose properties is a tensor."""
+        """Emit an op with a tensor for one of its attributes; return the first result."""
         return self.dynamic(op_class, operands, attrs, {name: value})[0]
 
 
 def rank(value: SSAValue) -> int:
-    """The number of dimensions of a value."""
+    """Return the number of dimensions of a value."""
     return rank_of(value.type)
 
 
 def dtype(value: SSAValue) -> DType:
-    """The element type of a value."""
+    """Return the element type of a value."""
     return dtype_of(value.type)
 
 
 def shape(value: SSAValue) -> tuple[int, ...]:
-    """The sizes of a value, -1 for open ones."""
+    """Return the shape of a value, with -1 for open sizes."""
     return shape_of(value.type)

@@ -1,4 +1,4 @@
-"""The names of ONNX's nodes among the operators of a program, and of its element types."""
+"""Operator types for ONNX's nodes, and the names of ONNX's element types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PREFIX = "onnx"
 
 
 def operator_type(domain: str, type: str) -> str:
-    """The type of the operator: `onnx.Conv`, or `onnx.com.microsoft.Gelu` of another domain."""
+    """Build an operator type: `onnx.Conv`, or `onnx.com.microsoft.Gelu` for another domain."""
     return f"{_PREFIX}.{domain}.{type}" if domain else f"{_PREFIX}.{type}"
 
 
@@ -21,7 +21,7 @@ def is_onnx_type(type: str) -> bool:
 
 
 def opset_of(program: Program) -> int:
-    """The version of ONNX's operators in a program; 0 when it has none."""
+    """Return the version of ONNX's operators in a program; 0 if it has none."""
     ops = (op for block in program.blocks for op in block.ops)
     return max((op.attrs.get(OPSET, 0) for op in ops if is_onnx_type(op.type)), default=0)
 
@@ -58,6 +58,6 @@ _ELEMENTS = {
 
 
 def element_type(number: int) -> DType | str:
-    """The dtype of an element type; its name where the dialect has none."""
+    """Map an element type of ONNX to its dtype; to its name if the dialect has none."""
     name = _ELEMENTS.get(number, f"type {number}")
     return find_dtype(name) or name

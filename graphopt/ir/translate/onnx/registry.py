@@ -1,8 +1,8 @@
 """The registry of rules for ONNX's operators: operator -> a function from values to values.
 
-A rule is called with the values of a node by position, None for those that are left out, and with
-the attributes of the node by name; its signature has their defaults. An attribute that the
-signature lacks is refused, so that none is ignored. It gives the results of the node in order.
+A rule is called with the operands of a node by position, None for absent ones, and with the
+attributes of the node by name; its signature has their defaults. An attribute that the signature
+lacks is refused, so that none is ignored. The rule returns the results of the node in order.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def _as_today(
     attrs: dict[str, Any],
     known: frozenset[str],
 ) -> list[SSAValue | None]:
-    """The operands of a node of version 6 or before, as later ones have them.
+    """Convert the operands of a node of version 6 or before to the form of later versions.
 
-    Broadcasting was from an axis on, and requested; what is written over was named.
+    Such a node requests broadcasting, from an axis on, and lists the operands it overwrites.
     """
     attrs.pop("consumed_inputs", None)
     if "is_test" not in known and attrs.get("is_test") == 1:
@@ -102,7 +102,7 @@ def reads(*operators: str, domain: str = "") -> Callable[[R], R]:
 
 
 def reads_as(operators: Mapping[str, type[PdOp]]) -> None:
-    """Register operators that are one op of their operands, in order, without attributes."""
+    """Register operators that are one op with the same operands and no attributes."""
     for name, op_class in operators.items():
         reads(name)(_one_op(op_class))
 

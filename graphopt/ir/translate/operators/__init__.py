@@ -1,4 +1,4 @@
-"""Operators, by Paddle's own types, as `pd` ops: a row says most, the files the rest.
+"""Translations of operators, by their types in Paddle, to `pd` ops: rows of a table, and rules.
 
 Importing this fills the registry.
 """

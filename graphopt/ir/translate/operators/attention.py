@@ -1,4 +1,4 @@
-"""Attention and feed-forward layers that saved models hold as one operator, taken apart."""
+"""Decomposition of attention and feed-forward layers that saved models hold as one operator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def attention(
     mask: SSAValue | None = None,
     drops: tuple[str, str] | None = None,
 ) -> SSAValue:
-    """softmax(factor q kᵀ + mask) v of [batch, heads, length, size]."""
+    """Emit softmax(factor q kᵀ + mask) v for [batch, heads, length, size]."""
     scores = emit(Matmul, emit.scale(q, factor), k, transpose_y=True)
     scores = scores if mask is None else emit(Add, scores, emit.like(mask, scores))
     shares = emit(Softmax, scores, axis=-1)
@@ -37,20 +37,20 @@ def attention(
 
 
 def _heads(emit: Emitter, mixed: SSAValue, heads: int, size: int) -> list[SSAValue]:
-    """Queries, keys and values [batch, heads, length, size] of [batch, length, 3 heads size]."""
+    """Split [batch, length, 3 heads size] into q, k and v [batch, heads, length, size]."""
     apart = emit.reshape(mixed, 0, 0, 3, heads, size)
     transposed = emit(Transpose, apart, perm=(2, 0, 3, 1, 4))
     return [emit(Squeeze, part, axis=(0,)) for part in emit.all(Split, transposed, axis=0, num=3)]
 
 
 def _joined_heads(emit: Emitter, x: SSAValue) -> SSAValue:
-    """[batch, heads, length, size] as [batch, length, heads size]."""
+    """Reshape [batch, heads, length, size] to [batch, length, heads size]."""
     return emit(Flatten, emit(Transpose, x, perm=(0, 2, 1, 3)), start_axis=2, stop_axis=3)
 
 
 @translates("multihead_matmul")
 def multihead_matmul(emit: Emitter) -> Written:
-    """One weight [hidden, 3, heads, size] for queries, keys and values."""
+    """Decompose attention with one weight [hidden, 3, heads, size] for queries, keys and values."""
     emit.only("Input", "W", "Bias", "BiasQK")
     x, weight = emit.input("Input"), emit.input("W")
     heads = emit.attr("head_number")
@@ -69,7 +69,7 @@ def multihead_matmul(emit: Emitter) -> Written:
 
 @translates("fused_attention")
 def fused_attention(emit: Emitter) -> Written:
-    """A layer of self-attention with its norm, residual and dropouts."""
+    """Decompose a layer of self-attention with its norm, residual and dropouts."""
     emit.only(
         *("X", "LnScale", "LnBias", "QKVW", "QKVBias", "SrcMask", "OutLinearW", "OutLinearBias"),
         *("Ln2Scale", "Ln2Bias"),
@@ -104,7 +104,7 @@ def fused_attention(emit: Emitter) -> Written:
 
 @translates("fused_feedforward")
 def fused_feedforward(emit: Emitter) -> Written:
-    """Two linear layers with a norm, a residual and dropouts."""
+    """Decompose two linear layers with a norm, a residual and dropouts."""
     names = [f"Linear{i}{part}" for i in "12" for part in ("Weight", "Bias")]
     names += [f"Ln{i}{part}" for i in "12" for part in ("Scale", "Bias")]
     emit.only("X", *names)
@@ -128,7 +128,7 @@ def fused_feedforward(emit: Emitter) -> Written:
 
 
 def _lower_softmax(emit: Emitter, scores: SSAValue) -> SSAValue:
-    """The softmax over the elements up to the diagonal."""
+    """Emit the softmax over the elements up to the diagonal."""
     shifted = emit(Subtract, scores, emit(Max, scores, axis=(-1,), keepdim=True))
     powers = emit(TriangleOf, emit(Exp, shifted), diagonal=0, lower=True)
     return emit(Divide, powers, emit(Sum, powers, axis=(-1,), keepdim=True))
@@ -136,7 +136,7 @@ def _lower_softmax(emit: Emitter, scores: SSAValue) -> SSAValue:
 
 @translates("flash_attn")
 def flash_attention(emit: Emitter) -> Written:
-    """Attention of [batch, length, heads, size]."""
+    """Decompose attention of [batch, length, heads, size]."""
     emit.only("q", "k", "v", "attn_mask")
     if emit.attr("dropout") and not emit.attr("is_test"):
         raise UnsupportedError("flash_attn with dropout in training")

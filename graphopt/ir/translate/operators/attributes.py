@@ -18,9 +18,9 @@ from graphopt.ir.program import Operator
 
 
 class Attributes(dict[str, Any]):
-    """The attributes of one operator: what it states, and the defaults of its row for the rest.
+    """The attributes of one operator: the stated values, and the defaults of its row for the rest.
 
-    `read` has the names of those that were looked at.
+    `read` has the names of the attributes that were looked at.
     """
 
     def __init__(self, stated: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ class Attributes(dict[str, Any]):
         return super().get(name, default)
 
     def read_silently(self, name: str) -> Any:
-        """An attribute, whose name is not noted."""
+        """Return an attribute without noting its name."""
         return super().__getitem__(name)
 
     def items(self) -> Any:
@@ -51,7 +51,7 @@ class Attributes(dict[str, Any]):
 
 
 def noting(op: Operator) -> Operator:
-    """`op` with `Attributes`: under today's names, and with Paddle's defaults."""
+    """Copy `op` with its attributes as `Attributes`: current names, and Paddle's defaults."""
     twin = copy(op)
     row = operators().get(op.type)
     if row is None:
@@ -66,9 +66,9 @@ def noting(op: Operator) -> Operator:
 def check_read(op: Operator) -> None:
     """Refuse a meaningful attribute that the translation of `op` did not read.
 
-    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value. One that
-    Paddle does not know either is ignored with a warning, as Paddle ignores it; but a script's
-    whose name is like a known one is refused, too.
+    `op` is a result of `noting`. Raises UnsupportedError with the attribute and its value. An
+    attribute that Paddle does not know either is ignored with a warning, as in Paddle; but if a
+    script states one with a name close to a known name, it is refused, too.
     """
     row, attributes = operators().get(op.type), op.attrs
     if row is None or not isinstance(attributes, Attributes):

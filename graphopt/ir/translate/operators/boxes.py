@@ -38,7 +38,7 @@ _STATES = "StateLengths"
 
 @translates("multiclass_nms", "multiclass_nms2")
 def multiclass_nms(emit: Emitter) -> Written:
-    """The older operators give no numbers of rows, and the first no indices."""
+    """Translate the older operators, without row counts; the first gives no indices either."""
     emit.only("BBoxes", "Scores")
     names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
     attrs = {n: emit.op.attrs[n] for n in (*names, "background_label") if n in emit.op.attrs}
@@ -70,14 +70,14 @@ def distribute_fpn_proposals(emit: Emitter) -> Written:
 
 
 def _lengths(emit: Emitter, slot: str = SLOT) -> SSAValue | None:
-    """The numbers of rows of each image; None where all belong to one."""
+    """Return the number of rows of each image; None if all rows belong to one image."""
     found = emit.optional(slot)
     return None if found is None else emit.reshape(found, -1)
 
 
 @translates("deformable_psroi_pooling")
 def deformable_psroi_pooling(emit: Emitter) -> Written:
-    """Offsets are read unless `no_trans`."""
+    """Translate deformable_psroi_pooling, which reads offsets unless `no_trans`."""
     emit.only("Input", "ROIs", "Trans", "RoisNum")
     still = emit.attr("no_trans")
     size = emit.attr("pooled_height"), emit.attr("pooled_width")
@@ -122,7 +122,7 @@ def target_assign(emit: Emitter) -> Written:
 
 @translates("mine_hard_examples")
 def mine_hard_examples(emit: Emitter) -> Written:
-    """Paddle's operator has the numbers of the negatives, image after image."""
+    """Translate mine_hard_examples; Paddle gives the indices of negatives, image by image."""
     emit.only("ClsLoss", "LocLoss", "MatchIndices", "MatchDist")
     attrs = {
         "neg_pos_ratio": emit.attr("neg_pos_ratio"),
@@ -146,7 +146,10 @@ def mine_hard_examples(emit: Emitter) -> Written:
 
 @translates("detection_map")
 def detection_map(emit: Emitter) -> Written:
-    """The lengths of detections and labels are in one slot, those of the states in another."""
+    """Translate detection_map.
+
+    One slot has the lengths of detections and labels, another the lengths of the states.
+    """
     emit.only("DetectRes", "Label", "HasState", "PosCount", "TruePos", "FalsePos", SLOT, _STATES)
     own = [emit.reshape(value, -1) for value in emit.inputs(SLOT)]
     if len(own) != 2:
@@ -174,9 +177,9 @@ def detection_map(emit: Emitter) -> Written:
 
 @translates("box_clip")
 def box_clip(emit: Emitter) -> Written:
-    """Boxes cut at the sides of their image: those of one, a batch, or sequences of boxes.
+    """Clip boxes to their image: boxes of one image, of a batch, or sequences of boxes.
 
-    The sides are those of the resized image by its scale, rounded as C does.
+    The limits are the size of the resized image by its scale, rounded as in C, less 1.
     """
     emit.only("Input", "ImInfo", SLOT)
     boxes, images, lengths = emit.input("Input"), emit.input("ImInfo"), _lengths(emit)
@@ -206,7 +209,10 @@ def box_clip(emit: Emitter) -> Written:
 
 @translates("generate_proposals")
 def generate_proposals(emit: Emitter) -> Written:
-    """The older operator's images have a scale; it gives where the boxes of each image end."""
+    """Translate the older generate_proposals.
+
+    Its images have a scale; it also gives the positions at which the boxes of each image end.
+    """
     emit.only("Scores", "BboxDeltas", "ImInfo", "Anchors", "Variances")
     names = {"pre_nms_topN": "pre_nms_top_n", "post_nms_topN": "post_nms_top_n"}
     given = (*names, "nms_thresh", "min_size", "eta")
@@ -220,7 +226,7 @@ def generate_proposals(emit: Emitter) -> Written:
 
 @translates("rpn_target_assign", "retinanet_target_assign")
 def rpn_target_assign(emit: Emitter) -> Written:
-    """RetinaNet trains on all anchors, with the classes of their objects."""
+    """Translate target assignment; RetinaNet trains on all anchors, with their objects' classes."""
     emit.only("Anchor", "GtBoxes", "GtLabels", "IsCrowd", "ImInfo", SLOT)
     operands = (emit.input("Anchor"), emit.input("GtBoxes"), emit.optional("GtLabels"))
     if emit.op.type == "rpn_target_assign":
@@ -296,7 +302,7 @@ def generate_mask_labels(emit: Emitter) -> Written:
 
 
 def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
-    """The numbers of rows of each image; UnsupportedError for an operator of a file."""
+    """Return the number of rows of each image; UnsupportedError for an operator of a file."""
     found = _lengths(emit, slot)
     if found is None:
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The block that `pd` ops are appended to, and what is counted while it grows."""
+"""The builder that appends `pd` ops to a block, and numbers the random ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Placed = TypeVar("Placed", bound=PdOp)
 
 
 class OpBuilder:
-    """Appends `pd` ops to a block.
+    """A builder that appends `pd` ops to a block.
 
     `read` gives the value of a variable name at this point of the program.
     """
@@ -35,7 +35,7 @@ class OpBuilder:
     def emit(
         self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
     ) -> PdOp:
-        """Make an op at the end of the block."""
+        """Create an op at the end of the block."""
         self._number(op_class, attrs)
         return self.place(op_class.make(*operands, **attrs), source)
 
@@ -47,7 +47,7 @@ class OpBuilder:
         attrs: Mapping[str, Any],
         tensors: Mapping[str, SSAValue],
     ) -> PdOp:
-        """An op some of whose properties are tensors; the plain op when these are constants."""
+        """Emit an op with tensors for some attributes; the plain op if these are constants."""
         known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
         dynamic = {name: value for name, value in tensors.items() if known[name] is None}
         merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
@@ -58,13 +58,13 @@ class OpBuilder:
         return self.place(made, source)
 
     def _number(self, op_class: type[PdOp], attrs: dict[str, Any]) -> None:
-        """Give a random op without a seed the next number, unless it draws what another does."""
+        """Give a random op without a seed the next `rng_id`, unless it shares another op's."""
         if issubclass(op_class, RandomOp) and not attrs.get("seed") and "rng_id" not in attrs:
             self.random_ops += 1
             attrs["rng_id"] = self.random_ops
 
     def place(self, made: Placed, source: Operator | None) -> Placed:
-        """Append an op that is made already, with the location of its operator."""
+        """Append an existing op, with the location of its operator."""
         for result in made.results:
             check_size(result.type)
         if source is not None and source.location is not None:

@@ -14,7 +14,7 @@ _BY_NUMBER = ("sum", "prod", "max", "min")
 
 @translates(*(f"c_allreduce_{reduction}" for reduction in REDUCTIONS))
 def c_allreduce(emit: Emitter) -> Written:
-    """The type of the operator names the reduction."""
+    """Translate an all-reduce; the type of the operator names the reduction."""
     emit.only("X")
     reduction = emit.op.type.rpartition("_")[2]
     return emit.results(Out=emit(CAllReduce, emit.input("X"), reduction=reduction))
@@ -22,7 +22,7 @@ def c_allreduce(emit: Emitter) -> Written:
 
 @translates("allreduce")
 def allreduce(emit: Emitter) -> Written:
-    """An attribute names the reduction; there is no gradient."""
+    """Translate an all-reduce without a gradient; an attribute numbers the reduction."""
     emit.only("X")
     number = emit.attr("reduce_type")
     if number not in range(len(_BY_NUMBER)):
@@ -33,14 +33,14 @@ def allreduce(emit: Emitter) -> Written:
 
 @translates("c_allgather")
 def c_allgather(emit: Emitter) -> Written:
-    """The rows of `nranks` trainers."""
+    """Gather the rows of `nranks` trainers."""
     emit.only("X")
     return emit.results(Out=emit(CAllGather, emit.input("X"), nranks=emit.attr("nranks")))
 
 
 @translates("c_broadcast", "broadcast")
 def broadcast(emit: Emitter) -> Written:
-    """The value of one trainer."""
+    """Broadcast the value of one trainer."""
     slots = ("X", "Out") if emit.op.input("X") else ("x", "out")
     found = emit(CBroadcast, emit.input(slots[0]), root=emit.attr("root"))
     return emit.results(**{slots[1]: found})

@@ -44,7 +44,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 
 def _check_known_sizes(emit: Emitter, *values: SSAValue, first: int = 1) -> None:
-    """UnsupportedError where a size after the first axes is unknown."""
+    """Raise UnsupportedError if a size after the first axes is unknown."""
     for value in values:
         if UNKNOWN in shape_of(value.type)[first:]:
             raise UnsupportedError(
@@ -57,9 +57,9 @@ def _check_known_sizes(emit: Emitter, *values: SSAValue, first: int = 1) -> None
 
 @translates("dropout")
 def dropout(emit: Emitter) -> Written:
-    """The mask is known where all elements are kept, or none; then no seed matters either.
+    """Translate dropout, with its mask only if all elements are kept, or none.
 
-    Of another rate nothing reads the mask but Paddle's own gradient.
+    Then no seed matters either. At other rates only Paddle's own gradient reads the mask.
     """
     if names_variables(emit.op, "dropout_prob"):
         return _dropout_of_a_rate(emit)
@@ -76,7 +76,7 @@ def dropout(emit: Emitter) -> Written:
 
 
 def _dropout_of_a_rate(emit: Emitter) -> Written:
-    """A dropout whose rate a variable has; all elements go where it is 1 or more."""
+    """Emit a dropout with a variable for its rate; a rate of 1 or more drops all elements."""
     emit.only("X", "Seed")
     x, name = emit.input("X"), emit.several("dropout_prob")[0]
     rate = emit(StopGradient, emit.like(emit.reshape(emit.read(name), 1), x))
@@ -102,9 +102,9 @@ def _dropout_of_a_rate(emit: Emitter) -> Written:
 
 
 def _draw(emit: Emitter) -> dict[str, Any]:
-    """The seed in the slot, or the number of the op that draws it for the run.
+    """Return the seed in the slot, or the `rng_id` of the op that draws it for the run.
 
-    Two dropouts of one seed zero the same elements: a program of Paddle that recomputes activations
+    Two dropouts of one seed zero the same elements: a Paddle program that recomputes activations
     has such pairs. Raises UnsupportedError for a seed that is computed otherwise.
     """
     seed = emit.optional("Seed")
@@ -132,7 +132,7 @@ def diag(emit: Emitter) -> Written:
 
 @translates("pad_constant_like")
 def pad_constant_like(emit: Emitter) -> Written:
-    """Y padded after each axis up to the sizes of X."""
+    """Pad Y at the end of each axis to the sizes of X."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     pairs = list(zip(shape_of(x.type), shape_of(y.type), strict=True))
@@ -145,7 +145,7 @@ def pad_constant_like(emit: Emitter) -> Written:
 
 @translates("partial_concat", "partial_sum")
 def partial(emit: Emitter) -> Written:
-    """The same columns of several matrices, side by side or added."""
+    """Concatenate or add the same columns of several matrices."""
     emit.only("X")
     given, start = emit.inputs("X"), emit.attr("start_index")
     _check_known_sizes(emit, *given)
@@ -164,7 +164,7 @@ def partial(emit: Emitter) -> Written:
 
 @translates("fsp")
 def fsp(emit: Emitter) -> Written:
-    """The products of the channels of two images, over their pixels: [n, cx, cy]."""
+    """Emit the products of the channels of two images, averaged over their pixels: [n, cx, cy]."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     _check_known_sizes(emit, x, y)
@@ -176,7 +176,7 @@ def fsp(emit: Emitter) -> Written:
 
 @translates("conv_shift")
 def conv_shift(emit: Emitter) -> Written:
-    """Each row of X convolved with that of Y, as a circle; Y is centred."""
+    """Convolve each row of X circularly with the row of Y, which is centered."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     _check_known_sizes(emit, x, y)
@@ -196,7 +196,7 @@ def conv_shift(emit: Emitter) -> Written:
 
 @translates("im2sequence")
 def im2sequence(emit: Emitter) -> Written:
-    """The windows of images as rows, those of one image after the other."""
+    """Emit the windows of images as rows, one image after another."""
     emit.only("X")
     x = emit.input("X")
     _check_known_sizes(emit, x)
@@ -215,7 +215,7 @@ def im2sequence(emit: Emitter) -> Written:
 
 @translates("spp")
 def spp(emit: Emitter) -> Written:
-    """Pools of 1, 2, 4, ... cells a side, as one row for each image."""
+    """Emit pools of 1, 2, 4, ... cells per side, as one row for each image."""
     emit.only("X")
     x = emit.input("X")
     _check_known_sizes(emit, x)
@@ -233,7 +233,7 @@ def spp(emit: Emitter) -> Written:
 
 @translates("polygon_box_transform")
 def polygon_box_transform(emit: Emitter) -> Written:
-    """Offsets from pixels, x and y in turn, as places in an image four times as large."""
+    """Convert offsets from pixels, x and y in turn, to points in an image four times as large."""
     emit.only("Input")
     x = emit.input("Input")
     _check_known_sizes(emit, x)
@@ -244,14 +244,14 @@ def polygon_box_transform(emit: Emitter) -> Written:
 
 
 def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:
-    """An array of the dtype of another value."""
+    """Emit a constant array in the dtype of `like`."""
     flat = tuple(float(v) for v in values.reshape(-1))
     return emit(AssignValue, shape=values.shape, values=flat, dtype=dtype_of(like.type))
 
 
 @translates("mean_iou")
 def mean_iou(emit: Emitter) -> Written:
-    """Mean intersection-over-union of the classes that are there, and elements of each class."""
+    """Emit the mean IoU over the classes that occur, and wrong and correct counts per class."""
     emit.only("Predictions", "Labels", "InWrongs", "InCorrects", "InMeanIou")
     count = emit.attr("num_classes")
     found, wanted = (
@@ -285,7 +285,7 @@ def mean_iou(emit: Emitter) -> Written:
 
 
 def _proximal(emit: Emitter, moved: SSAValue, rate: SSAValue) -> SSAValue:
-    """The parameter that is left of a step's by penalties of its size (l1) and its square (l2)."""
+    """Apply the l1 and l2 penalties to a parameter after a step."""
     l1, l2 = emit.attr("l1"), emit.attr("l2")
     if l1 > 0:
         left = emit(Subtract, emit(Abs, moved), emit.scale(rate, l1))

@@ -22,7 +22,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("split_lod_tensor")
 def split_rows(emit: Emitter) -> Written:
-    """The rows of a branch of IfElse, in their places; see `FillRows`."""
+    """Emit the rows of each branch of IfElse, in their places; see `FillRows`."""
     x, mask = emit.input("X"), emit.input("Mask")
     return emit.results(
         OutTrue=emit(FillRows, x, mask, keep=True), OutFalse=emit(FillRows, x, mask, keep=False)
@@ -31,7 +31,7 @@ def split_rows(emit: Emitter) -> Written:
 
 @translates("merge_lod_tensor")
 def merge_rows(emit: Emitter) -> Written:
-    """Each row from the branch that it belongs to."""
+    """Select each row from the branch that it belongs to."""
     mask, yes, no = (emit.input(slot) for slot in ("Mask", "InTrue", "InFalse"))
     column = emit.along(mask, rank_of(yes.type), 0)
     return emit.results(Out=emit(Where, column, yes, no))
@@ -39,7 +39,7 @@ def merge_rows(emit: Emitter) -> Written:
 
 @translates("print")
 def print_value(emit: Emitter) -> Written:
-    """The value is printed here, and its gradient where that is computed, as the phase says."""
+    """Print the value here, or its gradient where that is computed, or both, by phase."""
     (name,), (out,) = emit.op.input("In"), emit.op.output("Out")
     x, phase = emit.read(name), emit.attr("print_phase").upper()
     flags = {"name": "name", "lod": "lod", "shape": "shape", "layout": "layout", "dtype": "type"}
@@ -67,7 +67,7 @@ def assert_all(emit: Emitter) -> Written:
 
 @translates("py_func")
 def py_func(emit: Emitter) -> Written:
-    """The call, and after it the identity that carries the backward function, if there is one."""
+    """Emit the call, then the identity that carries the backward function, if there is one."""
     op = emit.op
     names, outs = op.input("X"), [_declared_type(op, name) for name in op.output("Out")]
     xs = [emit.read(name) for name in names]

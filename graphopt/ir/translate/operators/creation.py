@@ -30,7 +30,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("fill_constant")
 def fill_constant(emit: Emitter) -> Written:
-    """Large and special values are stored as text in `str_value`."""
+    """Translate fill_constant; large and special values are stored as text in `str_value`."""
     text = emit.op.attrs.get("str_value") or ""
     value = emit.op.attrs["value"]
     if text:
@@ -46,7 +46,7 @@ def fill_constant(emit: Emitter) -> Written:
 
 @translates("empty")
 def empty(emit: Emitter) -> Written:
-    """Memory that nothing was written to: zeros."""
+    """Emit zeros for an uninitialized tensor."""
     return emit.by_row(value=0.0)
 
 
@@ -58,7 +58,7 @@ def fill_any_like(emit: Emitter) -> Written:
 
 @translates("assign_value")
 def assign_value(emit: Emitter) -> Written:
-    """The values are in one of several attributes, by dtype; complex ones have two parts."""
+    """Emit the values in the dtype's attribute; complex ones as a real and an imaginary part."""
     dtype = as_dtype(emit.op.attr("dtype"))
     lists = [v for name, v in emit.op.attrs.items() if name.endswith("values") and v]
     values, shape = lists[0] if lists else (), emit.op.attr("shape")
@@ -73,7 +73,7 @@ def assign_value(emit: Emitter) -> Written:
 
 @translates("range", "linspace", "logspace")
 def translate_ranges(emit: Emitter) -> Written:
-    """The bounds are attributes or tensors."""
+    """Translate a range with attributes or tensors for its bounds."""
     tensors, attrs = emit.tensor_properties(emit.row), row_attrs(emit.op, emit.row)
     if tensors:
         stated = emit.op.attrs.get("dtype")
@@ -83,7 +83,7 @@ def translate_ranges(emit: Emitter) -> Written:
 
 @translates("fill_any")
 def fill_any(emit: Emitter) -> Written:
-    """A number in the shape and the dtype of x; Paddle 1.8 has one for each kind of number."""
+    """Emit one number in the shape of x; Paddle 1.8 has an attribute for each kind of number."""
     emit.only("X")
     fraction, whole = emit.attr("value_float"), emit.attr("value_int")
     value = emit.attr("value") or fraction or float(whole)
@@ -92,7 +92,7 @@ def fill_any(emit: Emitter) -> Written:
 
 @translates("fill")
 def fill(emit: Emitter) -> Written:
-    """Listed values."""
+    """Emit a constant of listed values."""
     shape, values = emit.attr("shape"), emit.attr("value")
     dtype = as_dtype(emit.attr("dtype"))
     return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
@@ -105,7 +105,7 @@ def zeros_like(emit: Emitter) -> Written:
 
 @translates("fill_constant_batch_size_like")
 def fill_constant_batch_size_like(emit: Emitter) -> Written:
-    """A constant with one dimension taken from a tensor, as a sum over the others has it."""
+    """Emit a constant with one dimension taken from a tensor, by a sum over the other axes."""
     x, given = emit.input("Input"), emit.op.attrs
     shape = [int(dim) for dim in emit.op.attr("shape")]
     source, target = _find_taken_dim(emit, x, shape)
@@ -120,7 +120,7 @@ def fill_constant_batch_size_like(emit: Emitter) -> Written:
 
 @translates("uniform_random_batch_size_like", "gaussian_random_batch_size_like")
 def random_like(emit: Emitter) -> Written:
-    """Random numbers with one dimension taken from a tensor."""
+    """Emit random numbers with one dimension taken from a tensor."""
     emit.only("Input")
     x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape")]
     places = _find_taken_dim(emit, x, shape)
@@ -143,7 +143,7 @@ def drawn_like(
     target: int = 0,
     **attrs: Any,
 ) -> SSAValue:
-    """Random numbers, whose dimension `target` is as large as the dimension `source` of x."""
+    """Emit random numbers whose dimension `target` has the size of dimension `source` of x."""
     size = shape_of(x.type)[source]
     if size != UNKNOWN:
         shape[target] = size
@@ -161,7 +161,7 @@ def drawn_like(
 
 
 def _find_taken_dim(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
-    """The dimension of x whose size a shape takes, and the place that it has there."""
+    """Find the dimension of x whose size a shape takes, and its position in the shape."""
     source, target = emit.attr("input_dim_idx"), emit.attr("output_dim_idx")
     if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
         raise ProgramError(
@@ -173,7 +173,7 @@ def _find_taken_dim(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, 
 
 @translates("seed")
 def seed(emit: Emitter) -> Written:
-    """The seed of a dropout that is computed twice: a fixed one, or one drawn for the run."""
+    """Emit the seed of a dropout that is computed twice: fixed, or drawn for the run."""
     given = emit.attr("seed")
     if given:
         return emit.results(Out=emit(AssignValue, shape=(1,), values=(given,), dtype="int32"))
@@ -183,7 +183,7 @@ def seed(emit: Emitter) -> Written:
 
 @translates("sampling_id")
 def sampling_id(emit: Emitter) -> Written:
-    """A class for each row of probabilities."""
+    """Draw a class for each row of probabilities."""
     emit.only("X")
     drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed"))
     return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
@@ -191,14 +191,14 @@ def sampling_id(emit: Emitter) -> Written:
 
 @translates("dirichlet")
 def dirichlet(emit: Emitter) -> Written:
-    """Shares that add up to 1: numbers of gamma distributions over their sum."""
+    """Draw shares that add up to 1: samples of gamma distributions over their sum."""
     drawn = emit(StandardGamma, emit.input("Alpha"))
     return emit.results(Out=emit(Divide, drawn, emit(Sum, drawn, axis=(-1,), keepdim=True)))
 
 
 @translates("exponential")
 def exponential(emit: Emitter) -> Written:
-    """Times until an event that comes `lambda` times per unit: gamma numbers of shape 1."""
+    """Draw from an exponential distribution of rate `lambda`, as gamma samples of shape 1."""
     rate = emit.attr("lambda")
     if rate <= 0:
         raise ProgramError(f"operator exponential: 'lambda' must be above 0, found {rate}")
@@ -208,7 +208,7 @@ def exponential(emit: Emitter) -> Written:
 
 @translates("tril_indices", "triu_indices")
 def triangle_indices(emit: Emitter) -> Written:
-    """Rows and columns of a triangle."""
+    """Emit the row and column indices of a triangle."""
     is_lower = emit.op.type == "tril_indices"
     rows, columns = (emit.attr(n) for n in (("rows", "cols") if is_lower else ("row", "col")))
     if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
@@ -226,7 +226,7 @@ def triangle_indices(emit: Emitter) -> Written:
 
 @translates("sequence_mask")
 def sequence_mask(emit: Emitter) -> Written:
-    """Without a number of columns there are as many as the largest length."""
+    """Translate sequence_mask; by default it has as many columns as the largest length."""
     x, given = emit.input("X"), emit.optional("MaxLenTensor")
     tensors: dict[str, SSAValue] = {}
     if given is not None:

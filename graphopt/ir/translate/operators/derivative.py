@@ -1,4 +1,4 @@
-"""The operator of the front end for the derivative, as `pd.grad`."""
+"""The front end's operator for the derivative, as `pd.grad`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates(GRAD_TYPE)
 def derivative(emit: Emitter) -> Written:
-    """The derivative; every target gets an explicit cotangent (ones unless one is given)."""
+    """Emit a derivative with an explicit cotangent for every target, by default ones."""
     targets, op = emit.inputs("Y"), emit.op
     given = op.input("YGrad") or [EMPTY] * len(targets)
     cotangents = [
@@ -29,7 +29,7 @@ def derivative(emit: Emitter) -> Written:
 
 
 def _like(emit: Emitter, cotangent: SSAValue, target: SSAValue) -> SSAValue:
-    """The cotangent in the type of a target that was declared in that of another branch."""
+    """Convert a cotangent, declared in the type of another branch, to the type of its target."""
     if compatible(cotangent.type, target.type):
         return cotangent
     if isinstance(cotangent.owner, Full):

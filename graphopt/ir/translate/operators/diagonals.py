@@ -17,7 +17,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("fill_diagonal")
 def fill_diagonal(emit: Emitter) -> Written:
-    """A number on the main diagonal; of a tall matrix again below it, with `wrap`."""
+    """Fill the main diagonal with a number; with `wrap`, again below it in a tall matrix."""
     emit.only("X")
     x, offset, wrap = emit.input("X"), emit.attr("offset"), emit.attr("wrap")
     shape = shape_of(x.type)
@@ -40,9 +40,9 @@ def fill_diagonal(emit: Emitter) -> Written:
 
 @translates("fill_diagonal_tensor")
 def fill_diagonal_tensor(emit: Emitter) -> Written:
-    """y [..., n] on the diagonals of x along two axes; its other axes are those of x.
+    """Write y [..., n] to the diagonals of x along two axes; other axes are the same in both.
 
-    Of a matrix Paddle gives y one axis more, [1, n].
+    For a matrix Paddle gives y one more axis: [1, n].
     """
     emit.only("X", "Y")
     x, y, offset = emit.input("X"), emit.input("Y"), int(emit.attr("offset"))

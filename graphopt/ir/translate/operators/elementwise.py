@@ -31,23 +31,23 @@ _COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than",
 
 @translates(*(t for t in BY_TYPE if t.startswith("elementwise_")), *_COMPARISONS)
 def elementwise(emit: Emitter) -> Written:
-    """`axis` says where y's dimensions start in x."""
+    """Translate a binary operator; y's dimensions start at `axis` of x."""
     x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     return emit.by_row(x, y)
 
 
 @translates("trunc_divide")
 def trunc_divide(emit: Emitter) -> Written:
-    """The quotient, towards zero, which that of whole numbers is already."""
+    """Emit the quotient rounded toward zero, as integer division does already."""
     quotient = emit(Divide, emit.input("x"), emit.input("y"))
     is_whole = not dtype_of(quotient.type).is_floating
     return emit.results(out=quotient if is_whole else emit(Trunc, quotient))
 
 
 def align_ranks(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
-    """Both, with 1s after the dimensions of the one of lower rank, which start at `axis`.
+    """Append axes of size 1 to the operand of lower rank, so that it starts at `axis`.
 
-    -1 is ordinary broadcasting. ProgramError for an axis that neither has.
+    -1 is ordinary broadcasting. Raises ProgramError for an axis that neither operand has.
     """
     if rank_of(x.type) < rank_of(y.type):
         y, x = align_ranks(emit, y, x, axis)
@@ -67,9 +67,9 @@ _FAR = 20.0
 
 @translates("mish")
 def mish(emit: Emitter) -> Written:
-    """x * tanh(softplus(x)), where softplus is x above a threshold and exp(x) below its negative.
+    """Emit x * tanh(softplus(x)); softplus is x above a threshold, exp(x) below its negative.
 
-    A threshold of 0 or less, as one of 20, leaves the exact formula.
+    A threshold of at most 0 or at least 20 leaves the exact formula.
     """
     threshold = emit.attr("threshold")
     if not 0 < threshold < _FAR:
@@ -98,7 +98,7 @@ def grad_add(emit: Emitter) -> Written:
 
 @translates("isclose", "allclose")
 def close(emit: Emitter) -> Written:
-    """The tolerances are stored as text."""
+    """Translate a comparison whose tolerances are stored as text."""
     names = (name for name in ("rtol", "atol") if name in emit.op.attrs)
     given: dict[str, Any] = {name: float(emit.op.attrs[name]) for name in names}
     return emit.by_row(**given)
@@ -106,7 +106,7 @@ def close(emit: Emitter) -> Written:
 
 @translates("scale")
 def scale(emit: Emitter) -> Written:
-    """The factor is an attribute or a tensor."""
+    """Translate scale; factor and bias are attributes or tensors."""
     emit.only("X", "ScaleTensor", "BiasTensor")
     factor, more = emit.optional("ScaleTensor"), emit.optional("BiasTensor")
     x, bias, after = emit.input("X"), emit.attr("bias"), emit.attr("bias_after_scale")
@@ -121,7 +121,7 @@ def scale(emit: Emitter) -> Written:
 
 @translates("clip")
 def clip(emit: Emitter) -> Written:
-    """The bounds are attributes or tensors."""
+    """Translate clip; the bounds are attributes or tensors."""
     emit.only("X", "Min", "Max")
     x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
     if low is None and high is None:
@@ -133,7 +133,7 @@ def clip(emit: Emitter) -> Written:
 
 
 def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float) -> SSAValue:
-    """A number to combine with x: the element of a tensor where there is one, or a constant."""
+    """Emit a number to combine with x: the element of a tensor if there is one, or a constant."""
     if given is None:
         return emit(FullLike, x, value=constant)
     return emit.like(emit.reshape(given, *(1,) * rank_of(x.type)), x)
@@ -141,14 +141,14 @@ def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float)
 
 @translates("swish")
 def swish(emit: Emitter) -> Written:
-    """With beta 1 it is the silu that fusions know."""
+    """Translate swish; with beta 1 it is `pd.silu`, which fusions match."""
     plain = emit.attr("beta") == 1.0
     return emit.by_row(row=BY_TYPE["silu" if plain else "swish"])
 
 
 @translates("relu6")
 def relu6(emit: Emitter) -> Written:
-    """The bound may be another one than 6."""
+    """Translate relu6; the bound may differ from 6."""
     bound = emit.attr("threshold")
     if bound == 6.0:
         return emit.by_row()
@@ -169,7 +169,7 @@ def hard_swish(emit: Emitter) -> Written:
 
 @translates("soft_relu")
 def soft_relu(emit: Emitter) -> Written:
-    """log(1 + exp(x)) of x kept within ± threshold."""
+    """Emit log(1 + exp(x)) for x clamped to ± threshold."""
     limit = emit.attr("threshold")
     x = emit(Hardtanh, emit.input("X"), t_min=-limit, t_max=limit)
     return emit.results(Out=emit(Softplus, x, threshold=limit))

@@ -1,4 +1,4 @@
-"""A short way to write translations: the inputs of an operator, ops of them, its named results."""
+"""The emitter of translations: inputs of an operator, ops on them, and its named results."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Emitter:
     # Ops --------------------------------------------------------------------------------------
 
     def __call__(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """The first result of an op."""
+        """Emit an op; return its first result."""
         return self.all(op_class, *operands, **attrs)[0]
 
     def all(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> Sequence[SSAValue]:
-        """Every result of an op."""
+        """Emit an op; return all its results."""
         return self.builder.emit(op_class, self.op, *operands, **attrs).results
 
     def dynamic(
@@ -61,17 +61,17 @@ class Emitter:
         attrs: Mapping[str, Any],
         tensors: Mapping[str, SSAValue],
     ) -> Sequence[SSAValue]:
-        """Every result of an op some of whose properties are tensors."""
+        """Emit an op with tensors for some of its attributes; return all its results."""
         return self.builder.emit_dynamic(op_class, self.op, operands, attrs, tensors).results
 
     # What the operator says -------------------------------------------------------------------
 
     def before(self) -> Iterator[Operator]:
-        """The operators of the block in front of this one."""
+        """Iterate over the operators of the block before this one."""
         return itertools.takewhile(self._is_other, self.op.block.ops)
 
     def after(self) -> Iterator[Operator]:
-        """The operators of the block after this one."""
+        """Iterate over the operators of the block after this one."""
         return itertools.islice(itertools.dropwhile(self._is_other, self.op.block.ops), 1, None)
 
     def _is_other(self, op: Operator) -> bool:
@@ -79,15 +79,15 @@ class Emitter:
         return op.outputs is not self.op.outputs
 
     def read(self, name: str) -> SSAValue:
-        """The value of a variable at this point of the program."""
+        """Read the value of a variable at this point of the program."""
         return self.builder.read(name)
 
     def inputs(self, slot: str) -> list[SSAValue]:
-        """The values in a slot."""
+        """Read the values in a slot."""
         return [self._in(slot, n) for n in self.op.input(slot) if n != EMPTY]
 
     def _in(self, slot: str, name: str) -> SSAValue:
-        """The value of a name in a slot: a constant to derivatives, where it is one in Paddle."""
+        """Read a name in a slot; stop its gradient if the slot is a constant in Paddle."""
         value = self.read(name)
         fixed = slot in row_of(self.op.type).constant and isinstance(value, OpResult)
         if not fixed or not dtype_of(value.type).is_differentiable:
@@ -95,23 +95,23 @@ class Emitter:
         return self(StopGradient, value)
 
     def optional(self, slot: str) -> SSAValue | None:
-        """The value in a slot that may be empty."""
+        """Read the value in a slot; None if the slot is empty."""
         name = next((name for name in self.op.input(slot) if name != EMPTY), None)
         return None if name is None else self._in(slot, name)
 
     def input(self, slot: str) -> SSAValue:
-        """The value in a slot; ProgramError when there is none."""
+        """Read the value in a slot; ProgramError if the slot is empty."""
         found = self.optional(slot)
         if found is None:
             raise ProgramError(f"operator {self.op.type} needs an input '{slot}'")
         return found
 
     def only(self, *slots: str) -> None:
-        """UnsupportedError when another slot is filled: it may carry meaning."""
+        """Raise UnsupportedError if another slot is filled: it may carry meaning."""
         self._refuse_besides(slots, ", which is not supported")
 
     def only_constants_besides(self, *slots: str) -> None:
-        """UnsupportedError when another slot is filled: a size, say, that only a run decides."""
+        """Raise UnsupportedError if another slot is filled, as by a size only the run knows."""
         self._refuse_besides(slots, "; only constants are supported there")
 
     def _refuse_besides(self, slots: Sequence[str], reason: str) -> None:
@@ -123,10 +123,10 @@ class Emitter:
                 )
 
     def attr(self, name: str) -> Any:
-        """An attribute in the kind that its row declares, or the default of the row.
+        """Read an attribute in the kind that its row declares, or the default of the row.
 
-        None when the row does not list it, or has it of another release and without a default.
-        Raises ProgramError when it has to be stated, and for a value of another kind.
+        Return None if the row does not list it, or lists it for another release without a default.
+        Raises ProgramError if it has to be stated, and for a value of another kind.
         """
         declared = operators()[self.op.type].attributes.get(name)
         if declared is None:
@@ -146,12 +146,12 @@ class Emitter:
             ) from None
 
     def several(self, name: str) -> Sequence[Any]:
-        """The elements of an attribute that may be one element by itself; () when not set."""
+        """Read an attribute as a sequence, even if it is one element; () if it is not set."""
         value = self.op.attrs.get(name, ())
         return value if _is_list(value) else (value,)
 
     def choice(self, name: str, options: Sequence[str]) -> str:
-        """A text attribute that is one of the options."""
+        """Read a text attribute; UnsupportedError if it is none of the options."""
         value = self.attr(name)
         if value not in options:
             raise UnsupportedError(
@@ -160,7 +160,7 @@ class Emitter:
         return value
 
     def results(self, **values: SSAValue | Sequence[SSAValue]) -> Written:
-        """These values under the names in the slots of the same name."""
+        """Map the variable names in each output slot to its values; keywords are slots."""
         written: Written = {}
         for slot, value in values.items():
             names = self.op.output(slot)
@@ -181,7 +181,7 @@ class Emitter:
         return BY_TYPE[self.op.type]
 
     def by_row(self, *operands: Any, row: DialectRow | None = None, **attrs: Any) -> Written:
-        """Translate by a row; `operands` and `attrs` replace those of the row."""
+        """Translate by a row; `operands` and `attrs` replace the row's own."""
         row = row or self.row
         self.only_constants_besides(*row.inputs, *operators()[self.op.type].tensors)
         given = operands or [self.operand(row, i) for i in range(len(row.inputs))]
@@ -190,14 +190,14 @@ class Emitter:
         return self._row_results(row, made)
 
     def operand(self, row: DialectRow, index: int) -> Any:
-        """The value of the row's `index`-th slot in the form that the op's field needs."""
+        """Read the row's `index`-th slot in the form that the op's operand needs."""
         slot, field = row.inputs[index], definition(row.op).operands[index][1]
         if isinstance(field, VarOperandDef):
             return self.inputs(slot)
         return self.input(slot)
 
     def tensor_properties(self, row: DialectRow) -> dict[str, SSAValue]:
-        """The properties that tensors give, by input slots or by attributes that name variables."""
+        """Collect the attributes that are tensors: in slots, or named by attributes."""
         found: dict[str, SSAValue] = {}
         for slot, name in operators()[self.op.type].tensors.items():
             names = [n for n in self.op.input(slot) if n != EMPTY]
@@ -211,7 +211,7 @@ class Emitter:
         return found
 
     def join_elements(self, names: Sequence[str]) -> SSAValue:
-        """One vector of the elements of several tensors; a vector or number that is alone stays."""
+        """Join the elements of tensors to one vector; a single vector or scalar is kept."""
         values = [self.read(name) for name in names]
         if len(values) == 1:
             return values[0] if rank_of(values[0].type) < 2 else self.reshape(values[0], -1)
@@ -225,7 +225,7 @@ class Emitter:
         return self(Concat, parts, axis=0)
 
     def _row_results(self, row: DialectRow, made: Sequence[SSAValue]) -> Written:
-        """The names in the row's output slots with the results of the op made for it."""
+        """Map the names in the row's output slots to the results of the row's op."""
         fields = definition(row.op).results
         if isinstance(fields[0][1], VarResultDef):
             names = [name for slot in row.outputs for name in self.op.output(slot)]
@@ -241,32 +241,32 @@ class Emitter:
     # Arithmetic that many translations need ---------------------------------------------------
 
     def scale(self, x: SSAValue, factor: float, bias: float = 0.0) -> SSAValue:
-        """x * factor + bias."""
+        """Emit x * factor + bias; the identity needs no op."""
         return x if (factor, bias) == (1.0, 0.0) else self(Scale, x, scale=factor, bias=bias)
 
     def like(self, x: SSAValue, other: SSAValue) -> SSAValue:
-        """x in the dtype of another value."""
+        """Cast `x` to the dtype of another value."""
         dtype = dtype_of(other.type)
         return x if dtype_of(x.type) == dtype else self(Cast, x, dtype=dtype)
 
     def matrix(self, x: SSAValue, axis: int) -> SSAValue:
-        """x with the dimensions from `axis` on as one; ProgramError unless 0 < axis < rank."""
+        """Flatten the dimensions of `x` from `axis` on; ProgramError unless 0 < axis < rank."""
         if not 0 < axis < rank_of(x.type):
             raise ProgramError(f"{list(shape_of(x.type))} cannot be split before axis {axis}")
         return self(Flatten, x, start_axis=axis) if axis < rank_of(x.type) - 1 else x
 
     def reshape(self, x: SSAValue, *shape: int) -> SSAValue:
-        """x in another shape; 0 keeps a dimension, -1 takes the rest."""
+        """Reshape `x`; 0 keeps a dimension, -1 takes the rest."""
         return self(Reshape, x, shape=shape)
 
     def along(self, vector: SSAValue, rank: int, axis: int) -> SSAValue:
-        """A vector as a tensor whose dimensions are 1, but for `axis`."""
+        """Reshape a vector to `rank` dimensions, which are 1 except along `axis`."""
         return self.reshape(vector, *(-1 if i == axis else 1 for i in range(rank)))
 
     def activate(self, x: SSAValue, name: str, alpha: float = 0.0, beta: float = 0.0) -> SSAValue:
-        """An activation by its name in fused operators; '' is none.
+        """Emit an activation by its name in fused operators; '' is none.
 
-        UnsupportedError for an unknown one.
+        Raises UnsupportedError for an unknown name.
         """
         if name in ("", "identity", "linear", "none"):
             return x

@@ -15,9 +15,10 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("frame")
 def frame(emit: Emitter) -> Written:
-    """A signal along the last axis gives [..., length, frames], one along axis 0 [frames, length].
+    """Cut a signal into frames.
 
-    The length of the signal must be known.
+    Along the last axis they are [..., length, frames], along axis 0 [frames, length, ...]. The
+    length of the signal must be known.
     """
     emit.only("X")
     x, axis = emit.input("X"), _axis(emit)
@@ -38,7 +39,7 @@ def frame(emit: Emitter) -> Written:
 
 @translates("overlap_add")
 def overlap_add(emit: Emitter) -> Written:
-    """The sum of frames [..., length, frames], or for axis 0 of [frames, length, ...], in place."""
+    """Add up frames [..., length, frames], or [frames, length, ...] for axis 0, in their places."""
     emit.only("X")
     x, axis, hop = emit.input("X"), _axis(emit), emit.attr("hop_length")
     parts = x if axis == 0 else _swap_last_axes(emit, x)
@@ -66,7 +67,7 @@ def _axis(emit: Emitter) -> int:
 
 
 def _kept_dims(x: SSAValue, first: int) -> tuple[int, ...]:
-    """The dimensions from one on, for a reshape; ProgramError for several unknown ones."""
+    """List the sizes from axis `first` on, for a reshape; ProgramError for several open ones."""
     shape = shape_of(x.type)[first:]
     if shape.count(UNKNOWN) > 1:
         raise ProgramError(f"frames of {list(shape_of(x.type))}: several dimensions are unknown")
@@ -74,12 +75,12 @@ def _kept_dims(x: SSAValue, first: int) -> tuple[int, ...]:
 
 
 def _swap_last_axes(emit: Emitter, x: SSAValue) -> SSAValue:
-    """The last two axes exchanged."""
+    """Swap the last two axes."""
     *lead, left, right = range(rank_of(x.type))
     return emit(Transpose, x, perm=(*lead, right, left))
 
 
 def _places(emit: Emitter, count: int, length: int, hop: int) -> SSAValue:
-    """The places in the signal of the elements of frames, frame after frame."""
+    """Emit the positions in the signal of the elements of frames, frame by frame."""
     values = [hop * each + at for each in range(count) for at in range(length)]
     return emit(AssignValue, shape=(len(values),), values=values, dtype="int64")

@@ -1,4 +1,4 @@
-"""Operators that Paddle's inference passes and fused layers put into saved models, taken apart.
+"""Decomposition of the operators that Paddle's inference passes and fused layers put in models.
 
 XLA fuses by itself; the parts are ordinary ops, which passes and derivatives know.
 """
@@ -36,12 +36,12 @@ _MODES = ("downgrade_in_infer", "upscale_in_train")
 
 
 def _linear(emit: Emitter, x: SSAValue, weight: SSAValue, axis: int) -> SSAValue:
-    """A linear layer: the dimensions of x before `axis` are kept, the rest is contracted."""
+    """Emit a linear layer that keeps the dimensions of x before `axis` and contracts the rest."""
     return emit(Matmul, emit.matrix(x, axis), weight)
 
 
 def plus(emit: Emitter, x: SSAValue, bias: SSAValue | None) -> SSAValue:
-    """x plus a bias along its last dimension, which may be stored as a row."""
+    """Add a bias, if any, along the last dimension of x; it may be stored as a row."""
     if bias is None:
         return x
     return emit(Add, x, emit.reshape(bias, -1) if rank_of(bias.type) > 1 else bias)
@@ -55,7 +55,7 @@ def norm(
     epsilon: float,
     at: int,
 ) -> list[SSAValue]:
-    """Layer normalisation and its statistics; parameters may be of another dtype than x."""
+    """Emit a layer norm and its statistics; the parameters may have another dtype than x."""
     at = at + rank_of(x.type) if at < 0 else at
     return list(emit.all(LayerNorm, x, scale, bias, epsilon=epsilon, begin_norm_axis=at))
 
@@ -82,7 +82,7 @@ def fc(emit: Emitter) -> Written:
 
 @translates("fusion_repeated_fc_relu")
 def repeated_fc(emit: Emitter) -> Written:
-    """Layers of x W + b with relu after each."""
+    """Emit layers of x W + b with relu after each."""
     emit.only("X", "W", "Bias")
     out = emit.input("X")
     for weight, bias in zip(emit.inputs("W"), emit.inputs("Bias"), strict=True):
@@ -92,7 +92,7 @@ def repeated_fc(emit: Emitter) -> Written:
 
 @translates("fused_gemm_epilogue")
 def gemm_epilogue(emit: Emitter) -> Written:
-    """x is a matrix of rows, or of columns when it is transposed."""
+    """Decompose a matmul with bias and activation; a transposed x has to be a matrix."""
     emit.only("X", "Y", "Bias")
     x = emit.input("X")
     flags = {f"transpose_{c}": emit.attr(f"trans_{c}") for c in "xy"}
@@ -126,7 +126,7 @@ def fc_layernorm(emit: Emitter) -> Written:
 
 @translates("fused_embedding_eltwise_layernorm")
 def embeddings_layernorm(emit: Emitter) -> Written:
-    """The sum of several embeddings, normalised."""
+    """Emit the layer norm of the sum of several embeddings."""
     emit.only("Ids", "Embs", "Bias", "Scale")
     ids, tables = emit.inputs("Ids"), emit.inputs("Embs")
     if not ids or len(ids) != len(tables):
@@ -144,7 +144,7 @@ def embeddings_layernorm(emit: Emitter) -> Written:
 
 @translates("fused_bias_dropout_residual_layer_norm")
 def bias_dropout_norm(emit: Emitter) -> Written:
-    """The norm of residual + dropout(x + bias)."""
+    """Emit the layer norm of residual + dropout(x + bias)."""
     emit.only("X", "Residual", "Bias", "LnScale", "LnBias")
     x = plus(emit, emit.input("X"), emit.optional("Bias"))
     x = dropout(emit, x, "dropout_rate", "dropout_implementation")
@@ -167,7 +167,7 @@ def dropout_add(emit: Emitter) -> Written:
 
 @translates("rms_norm")
 def rms_norm(emit: Emitter) -> Written:
-    """x over its root mean square, times a weight, after adding the residual if there is one."""
+    """Emit x over its root mean square, times a weight; bias and residual are added to x before."""
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
     if emit.attr("quant_scale") > 0:
         raise UnsupportedError("rms_norm with a quantised result")
@@ -184,10 +184,10 @@ def rms_norm(emit: Emitter) -> Written:
 
 @translates("fused_bias_residual_layernorm")
 def residual_layer_norm(emit: Emitter) -> Written:
-    """Layer normalisation of x with a bias and a share of a residual; without parameters, the sum.
+    """Emit the layer norm of x + bias + a share of a residual; without parameters, the sum.
 
-    What Paddle calls the variance is one over the standard deviation. It fills the other results
-    of a sum with nothing.
+    Paddle's result for the variance is 1 over the standard deviation. Paddle leaves the other
+    results empty if there is only the sum.
     """
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
     if emit.attr("quant_scale") > 0:
@@ -206,7 +206,7 @@ def residual_layer_norm(emit: Emitter) -> Written:
 
 @translates("fusion_squared_mat_sub")
 def square_difference(emit: Emitter) -> Written:
-    """scalar * ((x y)² - x² y²)."""
+    """Emit scalar * ((x y)² - x² y²)."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     squares = [emit(Square, v) for v in (x, y, emit(Matmul, x, y))]
@@ -242,7 +242,7 @@ _CONVS: Mapping[str, type[Conv2d | DepthwiseConv2d | Conv3d | Conv2dTranspose]] 
 
 @translates(*_CONVS)
 def conv(emit: Emitter) -> Written:
-    """A convolution with the ops that fusions append: a bias, a residual, an activation."""
+    """Emit a convolution and the ops that fusions append: a bias, a residual, an activation."""
     emit.only("Input", "Filter", "Bias", "ResidualData")
     op_class, given = _CONVS[emit.op.type], emit.op.attrs
     extras = emit.inputs("Bias") or emit.inputs("ResidualData")
@@ -267,7 +267,7 @@ def conv(emit: Emitter) -> Written:
 
 @translates("fused_elemwise_add_activation")
 def add_activation(emit: Emitter) -> Written:
-    """The two functions, outer first."""
+    """Translate an addition fused with an activation; `functor_list` has the outer one first."""
     emit.only("X", "Y")
     x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     functors = tuple(emit.attr("functor_list"))
@@ -284,7 +284,7 @@ def add_activation(emit: Emitter) -> Written:
 
 @translates("fused_elemwise_activation")
 def elemwise_activation(emit: Emitter) -> Written:
-    """A binary function of x and an activation of y, or the activation of the binary function."""
+    """Emit binary(x, unary(y)) or unary(binary(x, y)), as `functor_list` states."""
     emit.only("X", "Y")
     functors = emit.attr("functor_list")
     if len(functors) != 2:
@@ -312,7 +312,7 @@ _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}
 
 @translates(*(f"fused_elementwise_{name}" for name in _BINARY))
 def binary(emit: Emitter) -> Written:
-    """Arithmetic and an activation."""
+    """Emit an arithmetic op and its activation."""
     emit.only("X", "Y")
     x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     out = emit(_BINARY[emit.op.type.removeprefix("fused_elementwise_")], x, y)

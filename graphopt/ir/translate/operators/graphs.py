@@ -22,7 +22,7 @@ _REDUCTIONS = {"SUM": "add", "MEAN": "mean", "MIN": "amin", "MAX": "amax"}
 
 @translates("graph_send_recv")
 def graph_send_recv(emit: Emitter) -> Written:
-    """For each node the rows of x that edges bring, reduced; zeros for nodes without edges."""
+    """Reduce, for each node, the rows of x that edges bring; zeros for nodes without edges."""
     emit.only("X", "Src_index", "Dst_index", "Out_size")
     rows = emit(Gather, emit.input("X"), emit.input("Src_index"))
     return emit.results(Out=_receive_rows(emit, rows))
@@ -30,7 +30,7 @@ def graph_send_recv(emit: Emitter) -> Written:
 
 @translates("graph_send_ue_recv")
 def graph_send_ue_recv(emit: Emitter) -> Written:
-    """As graph_send_recv, of the rows of x with what y has for each edge."""
+    """Reduce, for each node, the rows of x that edges bring, combined with y's row per edge."""
     emit.only("X", "Y", "Src_index", "Dst_index", "Out_size")
     rows = emit(Gather, emit.input("X"), emit.input("Src_index"))
     combine = _MESSAGES[emit.choice("message_op", tuple(_MESSAGES))]
@@ -40,7 +40,7 @@ def graph_send_ue_recv(emit: Emitter) -> Written:
 
 @translates("graph_send_uv")
 def graph_send_uv(emit: Emitter) -> Written:
-    """For each edge the row of x where it starts, with that of y where it ends."""
+    """Combine, for each edge, the row of x at its start with the row of y at its end."""
     emit.only("x", "y", "src_index", "dst_index")
     combine = _MESSAGES[emit.choice("message_op", tuple(_MESSAGES))]
     ends = [
@@ -55,7 +55,7 @@ def graph_send_uv(emit: Emitter) -> Written:
 
 @translates("segment_pool")
 def segment_pool(emit: Emitter) -> Written:
-    """The rows of each segment, reduced. The run decides how many there are."""
+    """Reduce the rows of each segment; the run decides the number of segments."""
     emit.only("X", "SegmentIds")
     ids = emit(Cast, emit.input("SegmentIds"), dtype="int64")
     count = emit.scale(emit(Max, ids, axis=(0,), keepdim=True), 1.0, 1.0)
@@ -64,7 +64,7 @@ def segment_pool(emit: Emitter) -> Written:
 
 
 def _receive_rows(emit: Emitter, rows: SSAValue) -> SSAValue:
-    """The rows that reach each node, reduced; as many nodes as x has, unless the size is given."""
+    """Reduce the rows that reach each node; the node count is `out_size` or the rows of x."""
     wanted = emit.several("out_size") if "out_size" in emit.op.attrs else ()
     given = emit.inputs("Out_size")
     if given:
@@ -81,7 +81,7 @@ def _receive_rows(emit: Emitter, rows: SSAValue) -> SSAValue:
 def _reduce_rows(
     emit: Emitter, rows: SSAValue, ids: SSAValue, count: SSAValue, kind: str
 ) -> SSAValue:
-    """The rows of each number below the count, reduced; zeros for numbers without rows."""
+    """Reduce the rows of each id below `count`; zeros for ids without rows."""
     rank = rank_of(rows.type)
     shape = count
     if rank > 1:
@@ -95,7 +95,7 @@ def _reduce_rows(
 
 
 def _of_one_rank(emit: Emitter, x: SSAValue, y: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """x and y with as many axes as each other, after the first."""
+    """Insert axes after the first one until x and y have the same rank."""
     wanted = max(rank_of(x.type), rank_of(y.type))
 
     def widen(value: SSAValue) -> SSAValue:

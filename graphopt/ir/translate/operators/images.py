@@ -25,10 +25,11 @@ from graphopt.ir.translate.releases import saved_by_paddle_2
 
 @translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
 def interpolate_v2(emit: Emitter) -> Written:
-    """The size is in three attributes, or in tensors; the mode is in the type.
+    """Translate an interpolation; its size is in attributes or tensors, its mode in the type.
 
-    As in Paddle, SizeTensor goes before all else. OutSize is the size beside a scale, which decides
-    the ratio; the attributes are the size where there is no scale. A tensor goes before `scale`.
+    As in Paddle, SizeTensor takes precedence over all others. With a scale, OutSize is the size and
+    the scale decides the ratio; without a scale the attributes are the size. A tensor takes
+    precedence over `scale`.
     """
     op, row, x = emit.op, emit.row, emit.input("X")
     size = [emit.attr(name) for name in ("out_d", "out_h", "out_w")]
@@ -62,9 +63,9 @@ _METHODS = ("nearest", "bilinear", "trilinear", "linear", "bicubic")
 
 @translates(*(f"{method}_interp" for method in _METHODS))
 def interpolate(emit: Emitter) -> Written:
-    """The scale is one number, and only says how large the result is; a tensor may have either.
+    """Translate the older interpolation, whose scale is one number that only decides the size.
 
-    Of bytes the result loses its fractions.
+    A tensor may have the size or the scale. For uint8 the result loses its fractions.
     """
     emit.only_constants_besides("X", "OutSize", "SizeTensor", "Scale")
     x, method = emit.input("X"), emit.op.type.removesuffix("_interp")
@@ -96,7 +97,7 @@ def interpolate(emit: Emitter) -> Written:
 
 
 def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue | None:
-    """The size of the result as a tensor, where one decides it."""
+    """Emit the size of the result as a tensor if a tensor decides it; None otherwise."""
     given = emit.op.input("OutSize") or emit.op.input("SizeTensor")
     if given:
         return emit.join_elements(given)
@@ -112,7 +113,7 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
 
 @translates("unpool", "unpool3d")
 def unpool(emit: Emitter) -> Written:
-    """Paddle 1 has the windows of the pooling that is undone, which give the size of the result."""
+    """Translate unpooling; in Paddle 1 the size of the result follows from the pooling windows."""
     if any(emit.several("output_size")):
         return emit.by_row()
     shape = shape_of(emit.input("X").type)[2:]
@@ -131,7 +132,7 @@ def unpool(emit: Emitter) -> Written:
 
 @translates("pad3d")
 def pad3d(emit: Emitter) -> Written:
-    """Two numbers for width, then height, then depth, which tensors of a run may say."""
+    """Translate pad3d: two numbers for width, then height, then depth, perhaps in tensors."""
     emit.only_constants_besides("X", "Paddings")
     last = emit.op.attrs.get("data_format") == "NDHWC"
     attrs = {"mode": emit.attr("mode"), "value": emit.attr("value")}
@@ -156,7 +157,7 @@ def pad3d(emit: Emitter) -> Written:
 
 @translates("pad2d")
 def pad2d(emit: Emitter) -> Written:
-    """Rows above and below, then columns left and right."""
+    """Translate pad2d: rows above and below, then columns left and right."""
     emit.only_constants_besides("X", "Paddings")
     mode = emit.attr("mode")
     last = is_channels_last(emit.attr("data_format"))
@@ -177,7 +178,7 @@ def pad2d(emit: Emitter) -> Written:
 
 
 def _find_measured_images(value: SSAValue) -> SSAValue | None:
-    """The images y whose open height and width, `shape(y)[2:]`, are in this value."""
+    """Find the images y whose open height and width, `shape(y)[2:]`, are in this value."""
     elements = KnownValues().elements(value)
     wanted = [] if elements is None else amounts(elements)
     for size in wanted:

@@ -25,7 +25,7 @@ from graphopt.ir.translate.releases import saved_by_paddle_2
 
 @translates("lookup_table_dequant")
 def lookup_table_dequant(emit: Emitter) -> Written:
-    """Rows of a table of bytes, each with a minimum and a maximum; the row `padding_idx` is 0."""
+    """Look up rows of an 8-bit table with a minimum and maximum per row; `padding_idx` is 0."""
     emit.only("Ids", "W")
     ids, table = emit.input("Ids"), emit.input("W")
     if shape_of(ids.type)[-1:] != (1,):
@@ -37,7 +37,7 @@ def lookup_table_dequant(emit: Emitter) -> Written:
 
 @translates("lookup_table")
 def lookup_table(emit: Emitter) -> Written:
-    """The first version of the operator takes ids with a trailing 1 and drops it."""
+    """Look up ids; the first version of the operator drops their trailing axis of size 1."""
     ids = emit.input("Ids")
     if shape_of(ids.type)[-1:] == (1,):
         ids = emit(Squeeze, ids, axis=(-1,))
@@ -58,7 +58,7 @@ def _looked_up(emit: Emitter, ids: SSAValue) -> Written:
 
 @translates("one_hot")
 def one_hot(emit: Emitter) -> Written:
-    """The first version takes numbers with a trailing 1, which the classes replace."""
+    """Emit a one-hot; in the first version the classes replace a trailing axis of size 1."""
     emit.only_constants_besides("X", "depth_tensor")
     x = emit.input("X")
     if shape_of(x.type)[-1:] != (1,):
@@ -83,9 +83,10 @@ def top_k(emit: Emitter) -> Written:
 
 @translates("slice")
 def translate_slice(emit: Emitter) -> Written:
-    """A lookup on axes that are dropped at a position from a tensor: no size is from data then.
+    """Translate a slice; an axis that is dropped at a position from a tensor becomes a lookup.
 
-    Paddle writes `x[i]` with a tensor `i` that way. The end, i + 1, says nothing more.
+    Then no size depends on data. Paddle writes `x[i]` with a tensor `i` that way; its end, i + 1,
+    adds no information.
     """
     value, op = emit.input("Input"), emit.op
     axes = [normalize_axis(int(axis), rank_of(value.type)) for axis in op.attr("axes")]
@@ -123,9 +124,9 @@ _END = 2**31 - 1
 
 
 def _bounds(emit: Emitter, kind: str, count: int) -> list[_Bound] | None:
-    """The starts or ends of a slice, numbers where they are known.
+    """Return the starts or ends of a slice, as numbers where they are known.
 
-    None for a tensor of several that are not.
+    Return None for one tensor of several unknown bounds.
     """
     values = emit.inputs(f"{kind}TensorList")
     whole = None if values else emit.optional(f"{kind}Tensor")
@@ -154,7 +155,7 @@ def _choose_bound(value: SSAValue, written: int) -> _Bound:
 
 
 def _cut(emit: Emitter, x: SSAValue, cuts: dict[int, list[_Bound]]) -> SSAValue:
-    """These ranges of some axes of x."""
+    """Slice these ranges of some axes of x."""
     if not cuts:
         return x
     attrs: dict[str, Any] = {"axes": tuple(cuts)}
@@ -170,14 +171,14 @@ def _cut(emit: Emitter, x: SSAValue, cuts: dict[int, list[_Bound]]) -> SSAValue:
 
 
 def _as_tensor(emit: Emitter, bound: _Bound) -> SSAValue:
-    """A bound as a vector of one int64."""
+    """Convert a bound to a vector of one int64."""
     if isinstance(bound, int):
         return emit(AssignValue, shape=(1,), values=(bound,), dtype="int64")
     return emit.reshape(emit(Cast, bound, dtype="int64"), 1)
 
 
 def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -> SSAValue:
-    """A position that may count from the end of an axis, as one that does not."""
+    """Convert a position that may count from the end of an axis to one from the start."""
     size = shape_of(x.type)[axis]
     dtype = dtype_of(position.type)
     if size == UNKNOWN:
@@ -191,13 +192,13 @@ def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -
 
 @translates("index_put")
 def index_put(emit: Emitter) -> Written:
-    """A bool tensor among the indices stands for the numbers of its true elements, axis by axis."""
+    """Translate index_put; a bool index becomes the indices of its true elements, per axis."""
     indices = [part for index in emit.inputs("indices") for part in _numbers_of(emit, index)]
     return emit.by_row(emit.input("x"), indices, emit.input("value"))
 
 
 def _numbers_of(emit: Emitter, index: SSAValue) -> list[SSAValue]:
-    """An index tensor of integers, or one for each axis of a bool tensor."""
+    """Return an integer index, or convert a bool tensor to an index for each of its axes."""
     if dtype_of(index.type) != "bool":
         return [index]
     found = emit(Nonzero, index)
@@ -214,9 +215,9 @@ def strided_slice(emit: Emitter) -> Written:
 
 
 def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
-    """The property `ends` of a file of Paddle 2, whose -1 is no end for a negative stride.
+    """Build `ends` for a file of Paddle 2, whose -1 is no end if the stride is negative.
 
-    Nothing where tensors give all ends, or all strides.
+    Empty if tensors give all ends or all strides.
     """
     ends, steps = op.attrs["ends"], op.attrs[strides]
     if not saved_by_paddle_2(op) or len(ends) != len(steps):
@@ -226,7 +227,7 @@ def _open_ends(op: Operator, strides: str) -> dict[str, Any]:
 
 @translates("set_value")
 def set_value(emit: Emitter) -> Written:
-    """The value is a tensor or listed in the attributes."""
+    """Translate set_value; the value is a tensor or listed in the attributes."""
     attrs = emit.op.attrs
     target = emit.input("Input")
     if emit.inputs("ValueTensor"):
@@ -241,9 +242,9 @@ def set_value(emit: Emitter) -> Written:
 
 
 def _new_axes(emit: Emitter, rank: int, value_rank: int) -> tuple[int, ...]:
-    """The axes of the value that None makes in the index; they have 1 element.
+    """Find the axes of the value that None creates in the index; they have size 1.
 
-    Paddle notes at which axis of the target each None stood, dropped axes counted.
+    Paddle notes the axis of the target at which each None stood, counting dropped axes.
     """
     nones, dropped = list(emit.several("none_axes")), emit.several("decrease_axes")
     is_new: list[bool] = []

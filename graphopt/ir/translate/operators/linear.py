@@ -1,4 +1,4 @@
-"""Products of matrices: operands that are flattened, factors, sums; singular values."""
+"""Matrix products, with flattened operands, factors or sums, and singular values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("mul")
 def mul(emit: Emitter) -> Written:
-    """Paddle's `mul` flattens both operands to matrices; here only the contracted axes are."""
+    """Translate `mul`, which flattens its operands to matrices; the leading axes of x are kept."""
     x, y = emit.input("X"), emit.input("Y")
     x_axes, y_axes = emit.attr("x_num_col_dims"), emit.attr("y_num_col_dims")
     if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
@@ -41,7 +41,7 @@ def mul(emit: Emitter) -> Written:
 
 @translates("matmul")
 def matmul(emit: Emitter) -> Written:
-    """With a factor; the product of two vectors has one element in one dimension."""
+    """Translate matmul with its factor; the product of two vectors has shape [1]."""
     emit.only_constants_besides("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}") for c in "xy"}
@@ -59,10 +59,10 @@ def matmul(emit: Emitter) -> Written:
 def _by_heads(
     emit: Emitter, x: SSAValue, y: SSAValue, heads: int, flags: Mapping[str, bool]
 ) -> SSAValue:
-    """The products of the parts of x and y side by side.
+    """Multiply the parts of x and y, and concatenate the products.
 
-    A part of x has some of its columns; one of y their rows, or some columns where y has no more
-    rows than a part of x has columns.
+    A part of x has some of its columns. A part of y has the matching rows, or some columns if y has
+    no more rows than a part of x has columns.
     """
     if min(rank_of(x.type), rank_of(y.type)) < 2:
         raise ProgramError(f"matmul of {heads} heads needs matrices")
@@ -87,7 +87,7 @@ def addmm(emit: Emitter) -> Written:
 
 @translates("svdvals")
 def svdvals(emit: Emitter) -> Written:
-    """The second result of a decomposition."""
+    """Emit the singular values: the second result of a decomposition."""
     return emit.results(s=emit.all(Svd, emit.input("x"))[1])
 
 

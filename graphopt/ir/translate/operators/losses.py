@@ -1,4 +1,4 @@
-"""Legacy losses without a `pd` op of their own, as the formulas that they are."""
+"""Legacy losses without a `pd` op of their own, composed by their formulas."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LARGEST = 1e20
 
 @translates("cross_entropy", "cross_entropy2")
 def cross_entropy(emit: Emitter) -> Written:
-    """The entropy of probabilities; the logarithm of 0 counts as -1e20."""
+    """Emit the cross entropy of probabilities; the logarithm of 0 counts as -1e20."""
     emit.only_constants_besides("X", "Label")
     x, label = emit.input("X"), emit.input("Label")
     if emit.attr("soft_label"):
@@ -71,7 +71,7 @@ def cross_entropy(emit: Emitter) -> Written:
 
 @translates("softmax_with_cross_entropy")
 def softmax_with_cross_entropy(emit: Emitter) -> Written:
-    """By its row; hard labels that are floats count as whole numbers, cut towards zero."""
+    """Translate by the row; float hard labels are truncated to integers."""
     logits, label = emit.input("Logits"), emit.input("Label")
     if not emit.attr("soft_label") and dtype_of(label.type).is_floating:
         label = emit(Cast, label, dtype="int64")
@@ -79,7 +79,7 @@ def softmax_with_cross_entropy(emit: Emitter) -> Written:
 
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:
-    """[rows, everything else]."""
+    """Reshape to a matrix [rows, product of all other axes]."""
     return emit.matrix(x, 1) if rank_of(x.type) > 1 else emit.reshape(x, -1, 1)
 
 
@@ -89,7 +89,7 @@ def _row_sum(emit: Emitter, x: SSAValue) -> SSAValue:
 
 @translates("cos_sim")
 def cos_sim(emit: Emitter) -> Written:
-    """The cosine between rows; y may have a single one."""
+    """Emit the cosine between rows; y may have a single row."""
     emit.only("X", "Y")
     x, y = (_rows(emit, emit.input(slot)) for slot in ("X", "Y"))
     lengths = [emit(Sqrt, _row_sum(emit, emit(Square, value))) for value in (x, y)]
@@ -108,7 +108,7 @@ def squared_distance(emit: Emitter) -> Written:
 
 @translates("smooth_l1_loss")
 def smooth_l1(emit: Emitter) -> Written:
-    """Quadratic near 0 and linear far off, summed over each row."""
+    """Emit a loss that is quadratic near 0 and linear far off, summed over each row."""
     emit.only("X", "Y", "InsideWeight", "OutsideWeight")
     squared_sigma = emit.attr("sigma") ** 2
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
@@ -125,7 +125,7 @@ def smooth_l1(emit: Emitter) -> Written:
 
 @translates("log_loss")
 def log_loss(emit: Emitter) -> Written:
-    """-label log(p + ε) - (1 - label) log(1 - p + ε)."""
+    """Emit -label log(p + ε) - (1 - label) log(1 - p + ε)."""
     emit.only("Predicted", "Labels")
     same_shape(*(emit.input(slot).type for slot in ("Predicted", "Labels")))
     p, label, small = emit.input("Predicted"), emit.input("Labels"), emit.attr("epsilon")
@@ -146,7 +146,7 @@ def hinge_loss(emit: Emitter) -> Written:
 
 @translates("rank_loss")
 def rank_loss(emit: Emitter) -> Written:
-    """log(1 + exp(left - right)) - label (left - right), element by element, in label's shape."""
+    """Emit log(1 + exp(left - right)) - label (left - right) per element, in label's shape."""
     emit.only("Label", "Left", "Right")
     label = emit.input("Label")
     left, right = (_in_shape_of(emit, emit.input(slot), label) for slot in ("Left", "Right"))
@@ -156,7 +156,7 @@ def rank_loss(emit: Emitter) -> Written:
 
 
 def _in_shape_of(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
-    """x with its elements in the shape of another value: vectors may be columns."""
+    """Reshape x to the rank of another value: vectors may be columns."""
     wanted = shape_of(other.type)
     if rank_of(x.type) == len(wanted):
         return x
@@ -165,7 +165,7 @@ def _in_shape_of(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
 
 @translates("margin_rank_loss")
 def margin_rank_loss(emit: Emitter) -> Written:
-    """max(0, margin - label (x1 - x2))."""
+    """Emit max(0, margin - label (x1 - x2))."""
     emit.only("X1", "X2", "Label")
     same_shape(*(emit.input(slot).type for slot in ("Label", "X1", "X2")))
     gap = emit(Subtract, emit.input("X1"), emit.input("X2"))
@@ -177,7 +177,7 @@ def margin_rank_loss(emit: Emitter) -> Written:
 
 @translates("bpr_loss")
 def bpr_loss(emit: Emitter) -> Written:
-    """-log sigmoid(x[label] - x[j]) in the mean over the other classes j."""
+    """Emit the mean of -log sigmoid(x[label] - x[j]) over the other classes j."""
     emit.only("X", "Label")
     x, label = emit.input("X"), emit.input("Label")
     classes = shape_of(x.type)[-1]
@@ -194,7 +194,7 @@ def bpr_loss(emit: Emitter) -> Written:
 
 @translates("modified_huber_loss")
 def modified_huber(emit: Emitter) -> Written:
-    """Of v = (2 y - 1) x: -4 v below -1, (1 - v)² up to 1, then 0."""
+    """Emit, for v = (2 y - 1) x: -4 v below -1, (1 - v)² up to 1, then 0."""
     emit.only("X", "Y")
     same_shape(*(emit.input(slot).type for slot in ("X", "Y")))
     v = emit(Multiply, emit.scale(emit.input("Y"), 2.0, -1.0), emit.input("X"))
@@ -206,7 +206,7 @@ def modified_huber(emit: Emitter) -> Written:
 
 @translates("label_smooth")
 def label_smooth(emit: Emitter) -> Written:
-    """(1 - ε) x + ε of the prior, which is uniform unless given."""
+    """Emit (1 - ε) x + ε prior; the prior is uniform by default."""
     emit.only("X", "PriorDist")
     x, prior, share = emit.input("X"), emit.optional("PriorDist"), emit.attr("epsilon")
     if prior is None:
@@ -220,7 +220,7 @@ def label_smooth(emit: Emitter) -> Written:
 
 @translates("sigmoid_focal_loss")
 def focal_loss(emit: Emitter) -> Written:
-    """Of logits [n, classes] and labels [n, 1] from 0, the background, or -1, which counts not."""
+    """Emit the focal loss of logits [n, classes]; label 0 is the background, -1 is ignored."""
     emit.only("X", "Label", "FgNum")
     x, label = emit.input("X"), emit.input("Label")
     classes, gamma, alpha = shape_of(x.type)[-1], emit.attr("gamma"), emit.attr("alpha")
@@ -244,10 +244,10 @@ def focal_loss(emit: Emitter) -> Written:
 
 @translates("center_loss")
 def center_loss(emit: Emitter) -> Written:
-    """Half the squared distance of each row from the centre of its class.
+    """Emit half the squared distance of each row from the center of its class.
 
-    With `need_update` a centre moves by rate * (sum of differences) / (1 + their number). No
-    gradient reaches the centres.
+    With `need_update` a center moves by rate * (sum of differences) / (1 + their number). No
+    gradient reaches the centers.
     """
     emit.only("X", "Label", "Centers", "CenterUpdateRate")
     x, centers = emit.input("X"), emit.input("Centers")
@@ -273,7 +273,7 @@ def center_loss(emit: Emitter) -> Written:
 def _moves(
     emit: Emitter, centers: SSAValue, numbers: SSAValue, difference: SSAValue, rate: SSAValue
 ) -> SSAValue:
-    """By how much each centre moves towards its rows."""
+    """Compute the move of each center toward its rows."""
     rows, none = emit.reshape(numbers, -1, 1), emit(FullLike, centers, value=0.0)
     total = emit(ScatterNdAdd, none, rows, difference)
     ones = emit(FullLike, difference, value=1.0)
@@ -283,7 +283,7 @@ def _moves(
 
 @translates("warpctc")
 def warpctc(emit: Emitter) -> Written:
-    """Padded logits may have further axes of one element, which Paddle leaves out."""
+    """Translate warpctc; padded logits may have trailing axes of size 1, which Paddle drops."""
     logits, *rest = (emit.input(slot) for slot in emit.row.inputs)
     if set(shape_of(logits.type)[3:]) == {1}:
         logits = emit.reshape(logits, 0, 0, 0)

@@ -19,7 +19,7 @@ _LISTS = ("regularization_method", "regularization_coeff")
 
 @translates("merged_momentum", "merged_adam")
 def translate_merged(emit: Emitter) -> Written:
-    """One update for each parameter; a slot with one variable is the same for all of them."""
+    """Emit one update per parameter; a slot with one variable serves all of them."""
     written: Written = {}
     for i in range(len(emit.op.input("Param"))):
         written |= update(Emitter(emit.builder, _own(emit.op, i)))
@@ -27,7 +27,7 @@ def translate_merged(emit: Emitter) -> Written:
 
 
 def _own(op: Operator, i: int) -> Operator:
-    """The operator of the i-th parameter alone."""
+    """Extract the operator that updates the i-th parameter alone."""
     own = copy(op)
     own.type = op.type.removeprefix(_MERGED)
     own.inputs = {slot: _one(op, slot, names, i) for slot, names in op.inputs.items()}

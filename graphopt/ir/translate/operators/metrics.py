@@ -1,4 +1,4 @@
-"""Metrics of classes that are a few ops here."""
+"""Classification metrics that are a few ops here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("auc")
 def auc(emit: Emitter) -> Written:
-    """Paddle 3 always writes weights of the instances; all of them must be 1."""
+    """Translate auc; Paddle 3 always writes weights of the instances, which must all be 1."""
     emit.only_constants_besides(*emit.row.inputs, "InsTagWeight")
     weight = emit.optional("InsTagWeight")
     if weight is not None and set(known_numbers(weight) or (0.0,)) != {1.0}:
@@ -41,10 +41,10 @@ def auc(emit: Emitter) -> Written:
 
 @translates("precision_recall")
 def precision_recall(emit: Emitter) -> Written:
-    """Precision, recall and F1 of a batch, and of it with earlier ones: macro, then micro averages.
+    """Emit precision, recall and F1 of a batch and of all so far: macro, then micro averages.
 
-    The state is, for each class, how many rows are true and false positives, true and false
-    negatives, each row with its weight.
+    The state has, for each class, the weights of the true and false positives, then of the true and
+    false negatives.
     """
     emit.only("MaxProbs", "Indices", "Labels", "Weights", "StatesInfo")
     count = emit.attr("class_number")
@@ -86,7 +86,7 @@ def precision_recall(emit: Emitter) -> Written:
 
 
 def _averages(emit: Emitter, state: SSAValue) -> SSAValue:
-    """The six numbers: the means over classes, then those of all classes together."""
+    """Emit six numbers: the means over classes, then the numbers of all classes together."""
     columns = [emit(Slice, state, axes=(1,), starts=(at,), ends=(at + 1,)) for at in (0, 1, 3)]
     totals = [emit.reshape(emit(Sum, column), 1) for column in columns]
     numbers: list[SSAValue] = []
@@ -101,13 +101,13 @@ def _averages(emit: Emitter, state: SSAValue) -> SSAValue:
 
 
 def _or_one(emit: Emitter, x: SSAValue) -> SSAValue:
-    """x, and 1 where it is 0."""
+    """Replace the zeros of x by 1."""
     none = emit(FullLike, x, value=0.0)
     return emit(Where, emit(GreaterThan, x, none), x, emit(FullLike, x, value=1.0))
 
 
 def _share(emit: Emitter, right: SSAValue, other: SSAValue) -> SSAValue:
-    """right / (right + other), and 1 where both are 0."""
+    """Emit right / (right + other), and 1 where both are 0."""
     total = emit(Add, right, other)
     one, none = emit(FullLike, total, value=1.0), emit(FullLike, total, value=0.0)
     share = emit(Divide, right, _or_one(emit, total))

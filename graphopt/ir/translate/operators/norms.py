@@ -1,4 +1,4 @@
-"""Normalisation: by statistics of batches, by lengths, by neighbouring channels."""
+"""Normalization: by statistics of batches, by lengths, by neighboring channels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt.ir.translate.operators.table import BY_TYPE
 
 @translates("batch_norm", "sync_batch_norm")
 def batch_norm(emit: Emitter) -> Written:
-    """Batch norm. If the moving statistics only pass through, their names keep their values."""
+    """Translate batch norm; moving statistics that only pass through keep their values."""
     sync = {"sync": True} if emit.op.type == "sync_batch_norm" else {}
     written = emit.by_row(row=BY_TYPE["batch_norm"], **sync)
     norm = written[emit.op.output("Y")[0]].owner
@@ -27,7 +27,7 @@ def batch_norm(emit: Emitter) -> Written:
 
 @translates("norm")
 def norm(emit: Emitter) -> Written:
-    """Lengths along one axis, and the tensor divided by them."""
+    """Emit the lengths along one axis, and the tensor divided by them."""
     emit.only_constants_besides("X")
     x, axis = emit.input("X"), emit.attr("axis")
     total = emit(Sum, emit(Square, x), axis=(axis,), keepdim=True)
@@ -41,7 +41,7 @@ _END = 2**31 - 1
 
 @translates("lrn")
 def lrn(emit: Emitter) -> Written:
-    """x over (k + alpha * the sum of squares of n neighbouring channels) ** beta."""
+    """Divide x by (k + alpha * sum of squares of n neighboring channels) ** beta."""
     emit.only("X")
     x, count = emit.input("X"), emit.attr("n")
     rank = rank_of(x.type)
@@ -62,7 +62,7 @@ def lrn(emit: Emitter) -> Written:
 
 @translates("affine_channel")
 def affine_channel(emit: Emitter) -> Written:
-    """A factor and a number to add for each channel."""
+    """Multiply each channel by a factor and add a number."""
     emit.only("X", "Scale", "Bias")
     x = emit.input("X")
     rank, layout = rank_of(x.type), emit.attr("data_layout")

@@ -21,7 +21,7 @@ from graphopt.ir.translate.operators.sequences import sequences
 
 @translates("add_position_encoding")
 def add_position_encoding(emit: Emitter) -> Written:
-    """alpha * X + beta * sines and cosines of the position: rows [n, t, d], or sequences [r, d]."""
+    """Emit alpha * x + beta * sines and cosines of positions, for [n, t, d] or sequences [r, d]."""
     emit.only("X", SLOT)
     x = emit.input("X")
     rank, width = rank_of(x.type), shape_of(x.type)[-1]
@@ -41,7 +41,7 @@ def add_position_encoding(emit: Emitter) -> Written:
 
 
 def _rates(width: int) -> np.ndarray:
-    """By how much the angle of each pair of columns grows with the position."""
+    """Compute the growth of the angle of each pair of columns per position."""
     half = width // 2
     return 10000.0 ** -(np.arange(half) / (half - 1) if half > 1 else np.ones(1))
 
@@ -52,20 +52,20 @@ def _numbers(places: np.ndarray, width: int) -> np.ndarray:
 
 
 def _table(emit: Emitter, places: SSAValue, width: int) -> SSAValue:
-    """The sines and cosines of places [..., 1] that a run decides, float64."""
+    """Emit sines and cosines, as float64, of positions [..., 1] that a run decides."""
     angles = emit(Multiply, places, _constant(emit, _rates(width)))
     return emit(Concat, [emit(Sin, angles), emit(Cos, angles)], axis=rank_of(places.type) - 1)
 
 
 def _count_places(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
-    """The places of rows along an axis from 0 on, float64, with a last axis of size 1."""
+    """Emit the positions 0, 1, ... along an axis, as float64 with a last axis of size 1."""
     column = emit(Slice, x, axes=(rank_of(x.type) - 1,), starts=(0,), ends=(1,))
     ones = emit(FullLike, column, value=1.0, dtype="float64")
     return emit(Cumsum, ones, axis=axis, exclusive=True)
 
 
 def _places_in_sequences(emit: Emitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
-    """The place of each row in its sequence, float64 [rows, 1]."""
+    """Emit the position of each row in its sequence, as float64 [rows, 1]."""
     starts = emit(Cumsum, emit(Cast, lengths, dtype="float64"), axis=0, exclusive=True)
     own = emit(SequenceExpand, emit.reshape(starts, -1, 1), x, lengths)
     return emit(Subtract, _count_places(emit, x, 0), own)

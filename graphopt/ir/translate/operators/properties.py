@@ -23,7 +23,7 @@ from graphopt.ir.translate.operators.table import DialectRow
 
 
 def row_attrs(op: Operator, row: DialectRow) -> dict[str, Any]:
-    """The attributes of a legacy operator under the names of the `pd` op's properties."""
+    """Collect the attributes of a legacy operator under the names of the `pd` op's properties."""
     attrs: dict[str, Any] = {}
     for name in attr_kinds(row.op):
         legacy_name = row.renamed.get(name, name)
@@ -38,7 +38,7 @@ def names_variables(op: Operator, attribute: str) -> bool:
 
 
 def constant_property(op_class: type[PdOp], name: str, value: SSAValue) -> Any:
-    """The property as a Python value when the program fixes it, else None."""
+    """Return a property as a Python value if the program fixes it; None otherwise."""
     numbers = known_numbers(value)
     return None if numbers is None else as_property(op_class, name, numbers)
 
@@ -49,7 +49,7 @@ def make_dynamic(
     attrs: Mapping[str, Any],
     dynamic: Mapping[str, SSAValue],
 ) -> Dynamic:
-    """`pd.dynamic` for an op with the tensors `dynamic`; types as far as they are known."""
+    """Build a `pd.dynamic` for an op with the tensors `dynamic`, typed as far as known."""
     groups = [as_group(operand) for operand in operands]
     groups += [[] for _ in definition(op_class).operands[len(groups) :]]
     flat = [value for group in groups for value in group]
@@ -73,7 +73,7 @@ def make_dynamic(
 
 
 def _partial(value: SSAValue, stated: Any) -> tuple[int | None, ...] | None:
-    """The known elements of a tensor; `stated`, the attribute, has -1 for the others."""
+    """Collect the known elements of a tensor; the attribute `stated` may have unknown ones."""
     found = KnownValues().elements(value)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Quantisation in saved models: numbers rounded to 2^bits steps of a scale, and back.
+"""Quantization in saved models: numbers rounded to 2^bits steps of a scale, and back.
 
-Values stay in floating point, as in Paddle's own kernels; where integers are stored, dequantising
-multiplies them.
+Values stay in floating point, as in Paddle's own kernels; stored integers are dequantized by a
+multiplication.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOAT8 = (448.0, 57344.0)
 
 
 def _steps(emit: Emitter) -> float:
-    """The largest whole number: given, or that of so many bits."""
+    """Return the largest quantized number: `qmax`, by default the largest of `bit_length` bits."""
     bits = emit.attr("bit_length")
     if not 1 < bits <= 16:
         raise ProgramError(f"operator {emit.op.type} of {bits} bits")
@@ -30,7 +30,7 @@ def _steps(emit: Emitter) -> float:
 
 
 def _fit_scale(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAValue:
-    """A scale as a tensor that broadcasts to x: one number, or one for each index of an axis."""
+    """Reshape a scale to broadcast to x: one number, or one for each index of an axis."""
     rank = rank_of(x.type)
     if axis < 0 or shape_of(scale.type) in ((), (1,)):
         return emit.reshape(scale, *(1,) * rank)
@@ -40,7 +40,7 @@ def _fit_scale(emit: Emitter, scale: SSAValue, x: SSAValue, axis: int) -> SSAVal
 
 
 def _quantise(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
-    """x / scale in whole steps."""
+    """Quantize x / scale to whole steps."""
     steps = _steps(emit)
     if steps in _FLOAT8:
         raise ProgramError(
@@ -52,7 +52,7 @@ def _quantise(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
 
 
 def _largest(emit: Emitter, x: SSAValue, axis: int) -> SSAValue:
-    """The largest size of an element, of all or for each index of an axis: a vector."""
+    """Emit the largest absolute value, of all elements or per index of an axis, as a vector."""
     axes = tuple(i for i in range(rank_of(x.type)) if i != axis)
     size = emit(Max, emit(Abs, x), axis=axes)
     return size if axis >= 0 else emit.reshape(size, 1)
@@ -69,7 +69,7 @@ def _restore(emit: Emitter, whole: SSAValue, scale: SSAValue) -> SSAValue:
     "fake_channel_wise_quantize_dequantize_abs_max",
 )
 def fake_abs_max(emit: Emitter) -> Written:
-    """By the largest element, of x or for each channel."""
+    """Quantize by the largest absolute value of x or of each channel."""
     emit.only("X", "InScale")
     x, axis = emit.input("X"), -1
     if "channel_wise" in emit.op.type:
@@ -80,7 +80,7 @@ def fake_abs_max(emit: Emitter) -> Written:
 
 
 def _fake(emit: Emitter, x: SSAValue, scale: SSAValue, axis: int, **others: SSAValue) -> Written:
-    """x in whole steps, and back where the operator also dequantises."""
+    """Quantize x to whole steps, and dequantize it if the operator does."""
     fitted = _fit_scale(emit, scale, x, axis)
     out = _quantise(emit, x, fitted)
     if "dequantize" in emit.op.type:
@@ -89,7 +89,7 @@ def _fake(emit: Emitter, x: SSAValue, scale: SSAValue, axis: int, **others: SSAV
 
 
 def _moving(emit: Emitter, x: SSAValue) -> dict[str, SSAValue]:
-    """A mean of the largest elements in which later ones count more."""
+    """Emit a moving average of the largest absolute values, in which later ones count more."""
     rate = emit.attr("moving_rate")
     state = emit.scale(emit.input("InState"), rate, 1.0)
     total = emit(Add, emit.scale(emit.input("InAccum"), rate), _largest(emit, x, -1))
@@ -111,7 +111,7 @@ def fake_moving(emit: Emitter) -> Written:
 
 @translates("moving_average_abs_max_scale")
 def moving_scale(emit: Emitter) -> Written:
-    """Only observes: x is unchanged."""
+    """Observe the scale only: x is unchanged."""
     emit.only("X", "InAccum", "InState")
     x = emit.input("X")
     if emit.attr("is_test"):
@@ -132,7 +132,7 @@ def fake_range(emit: Emitter) -> Written:
 
 @translates("quantize_linear")
 def quantize_linear(emit: Emitter) -> Written:
-    """quantize_linear: x / scale in whole steps."""
+    """Quantize x / scale to whole steps."""
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
     x, scale = emit.input("X"), emit.input("Scale")
@@ -146,7 +146,7 @@ def quantize_linear(emit: Emitter) -> Written:
 
 @translates("dequantize_linear")
 def dequantize_linear(emit: Emitter) -> Written:
-    """dequantize_linear: whole steps times the scale."""
+    """Multiply whole steps by the scale."""
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
     x, scale = emit.input("X"), emit.input("Scale")
@@ -158,7 +158,7 @@ def dequantize_linear(emit: Emitter) -> Written:
 
 
 def _check_zero(emit: Emitter) -> None:
-    """Paddle's kernels do not look at the zero point."""
+    """Check the dtype of the zero point, whose value Paddle's kernels ignore."""
     zero = emit.optional("ZeroPoint")
     if zero is not None and not dtype_of(zero.type).startswith(("float", "int")):
         raise ProgramError(f"a zero point of {dtype_of(zero.type)!s}")
@@ -175,7 +175,7 @@ def from_max(emit: Emitter) -> Written:
 
 @translates("fake_channel_wise_dequantize_max_abs")
 def from_channel_max(emit: Emitter) -> Written:
-    """By a scale for each channel, then by one for all."""
+    """Dequantize by a scale for each channel, then by one for all."""
     emit.only("X", "Scales")
     scales = emit.inputs("Scales")
     bits = list(emit.attr("quant_bits"))

@@ -42,14 +42,14 @@ def _columns(emit: Emitter, x: SSAValue, start: int, end: int) -> SSAValue:
 
 
 def _every_other(emit: Emitter, x: SSAValue, first: int, count: int) -> SSAValue:
-    """The columns first, first + 2, ... of a matrix."""
+    """Select the columns first, first + 2, ... of a matrix."""
     parts = [_columns(emit, x, first + 2 * n, first + 2 * n + 1) for n in range(count)]
     return emit(Concat, parts, axis=1)
 
 
 @translates("batch_fc")
 def batch_fc(emit: Emitter) -> Written:
-    """A matrix and a bias of its own for each group of rows."""
+    """Multiply each group of rows by its own matrix, and add its own bias."""
     emit.only("Input", "W", "Bias")
     x, weight, bias = (emit.input(slot) for slot in ("Input", "W", "Bias"))
     shapes = [shape_of(value.type) for value in (x, weight, bias)]
@@ -65,10 +65,10 @@ def batch_fc(emit: Emitter) -> Written:
 
 @translates("rank_attention")
 def rank_attention(emit: Emitter) -> Written:
-    """A row for each item: the sum of the items beside it, each times the matrix of both ranks.
+    """Emit, for each item, the sum of the items beside it, each times the matrix of both ranks.
 
     `RankOffset` has an item's rank from 1 on, then the rank and the row of each item beside it; 0
-    is no item. `InputHelp` has those rows side by side, and `InsRank` the ranks.
+    is no item. `InputHelp` gets those rows side by side, and `InsRank` the ranks.
     """
     emit.only("X", "RankOffset", "RankParam")
     x, offsets, table = (emit.input(slot) for slot in ("X", "RankOffset", "RankParam"))
@@ -108,10 +108,10 @@ def rank_attention(emit: Emitter) -> Written:
 
 @translates("tdm_child")
 def tdm_child(emit: Emitter) -> Written:
-    """The children of nodes of a tree, and which of them are leaves: they name an item.
+    """Emit the children of nodes of a tree, and the mask of the leaves, which name an item.
 
     A row of `TreeInfo` has the item, the layer, the ancestor and the children. Node 0 has no
-    children, nor has one whose first child is 0.
+    children, nor has a node whose first child is 0.
     """
     emit.only("X", "TreeInfo")
     x, tree = emit.input("X"), emit.input("TreeInfo")
@@ -146,7 +146,7 @@ def tdm_child(emit: Emitter) -> Written:
 
 @translates("tdm_sampler")
 def tdm_sampler(emit: Emitter) -> Written:
-    """For each leaf the node above it in each layer of a tree, and other nodes of the layer.
+    """Sample, for each leaf and layer of a tree, the node above the leaf and other nodes.
 
     A row of `Travel` has the nodes above a leaf, `Layer` the nodes of all layers. The others are
     drawn uniformly, without repetition. A node 0 stands for none: its nodes, labels and mask are 0.
@@ -189,7 +189,7 @@ def tdm_sampler(emit: Emitter) -> Written:
 
 
 def _others(emit: Emitter, own: SSAValue, layer: SSAValue, count: int) -> SSAValue:
-    """`count` different nodes of a layer for each row, but not its own."""
+    """Draw `count` different nodes of a layer for each row, except its own."""
     size = shape_of(layer.type)[0]
     attrs: dict[str, Any] = {"dtype": "float32", "min": 0.0, "max": 1.0}
     attrs["seed"] = emit.attr("seed")
@@ -203,7 +203,7 @@ def _others(emit: Emitter, own: SSAValue, layer: SSAValue, count: int) -> SSAVal
 
 @translates("dequantize_log")
 def dequantize_log(emit: Emitter) -> Written:
-    """Numbers of 8 bits by a table of 128; negative ones count from -128, and give the opposite."""
+    """Look up 8-bit numbers in a table of 128; negative ones count from -128 and are negated."""
     emit.only("X", "Dict")
     x, table = emit(Cast, emit.input("X"), dtype="int32"), emit.input("Dict")
     if not agree(shape_of(table.type), [128]):

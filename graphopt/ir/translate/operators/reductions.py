@@ -1,4 +1,4 @@
-"""Reductions: axes in several forms, norms and distances, one answer for a whole tensor."""
+"""Reductions: axes in several forms, norms and distances, and tests of a whole tensor."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _ALONG_AN_AXIS = (
 
 @translates(*_ALONG_AN_AXIS)
 def along_an_axis(emit: Emitter) -> Written:
-    """By the row of the table, for a tensor without axes as for [1]."""
+    """Translate by the row of the table; a 0-D tensor is treated as [1]."""
     return _of_one_element(emit, to_number=not emit.attr("flatten"))
 
 
 @translates("arg_max", "arg_min")
 def extreme_place(emit: Emitter) -> Written:
-    """With `keepdims` the place of the only element is [1]."""
+    """Translate arg_max or arg_min; with `keepdims` the index in a 0-D tensor is [1]."""
     attrs = {"dtype": "int64"} if emit.attr("dtype") < 0 else {}  # as Paddle 1.8 wrote its default
     return _of_one_element(emit, to_number=not emit.attr("keepdims"), **attrs)
 
 
 @translates("sum")
 def sum_of_terms(emit: Emitter) -> Written:
-    """Terms of one shape; a number beside [1] counts as [1], and the sum is [1]."""
+    """Add terms of one shape; a 0-D term beside [1] counts as [1], and the sum is [1]."""
     terms = emit.inputs("X")
     shape = next((shape_of(term.type) for term in terms if rank_of(term.type)), ())
     if UNKNOWN not in shape and prod(shape) == 1:
@@ -66,7 +66,7 @@ def _of_one_element(emit: Emitter, *, to_number: bool, **attrs: Any) -> Written:
 
 
 def axes_of(x: SSAValue, axes: Sequence[int]) -> Sequence[int]:
-    """The axes of a reduction; of a tensor without axes, 0 and -1 are all it has."""
+    """Return the axes of a reduction; for a 0-D tensor, 0 and -1 mean no axis."""
     return () if not rank_of(x.type) and set(axes) <= {0, -1} else axes
 
 
@@ -74,7 +74,7 @@ def axes_of(x: SSAValue, axes: Sequence[int]) -> Sequence[int]:
     *(t for t in BY_TYPE if t.startswith("reduce_")), "logsumexp", "frobenius_norm", "nanmedian"
 )
 def reduction(emit: Emitter) -> Written:
-    """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
+    """Translate a reduction; `reduce_all` overrides the axes, `out_dtype` is -1 by default."""
     row, given = emit.row, emit.op.attrs
     attrs: dict[str, Any] = {}
     axes = axes_of(emit.input(row.inputs[0]), emit.several(row.renamed.get("axis", "axis")))
@@ -89,7 +89,7 @@ def reduction(emit: Emitter) -> Written:
 
 
 def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
-    """The mean of integers without its fraction, and of bools whether one is true."""
+    """Emit the mean of integers without its fraction; for bool, whether any element is true."""
     x, over = emit.input("X"), {"axis": axis, "keepdim": keepdim}
     if dtype_of(x.type) == "bool":
         return emit.results(Out=emit(AnyOf, x, **over))
@@ -100,21 +100,22 @@ def _whole_mean(emit: Emitter, axis: Sequence[int], keepdim: bool) -> Written:
 
 @translates("p_norm")
 def p_norm(emit: Emitter) -> Written:
-    """`asvector` means all axes, else there is one."""
+    """Translate p_norm; `asvector` means all axes, else there is one."""
     axis = () if emit.attr("asvector") else (emit.attr("axis"),)
     return emit.by_row(_sizes(emit, emit.input("X")), axis=axis)
 
 
 def _sizes(emit: Emitter, x: SSAValue) -> SSAValue:
-    """The operand of a norm: x, or the magnitudes of complex numbers."""
+    """Return the operand of a norm: x, or the magnitudes of complex numbers."""
     return emit(Abs, x) if dtype_of(x.type).is_complex else x
 
 
 @translates("reduce_as")
 def reduce_as(emit: Emitter) -> Written:
-    """x added up over the axes along which the target would broadcast to it.
+    """Sum x over the axes along which the target would broadcast to it.
 
-    These are axes of size 1 of the target, so `pd.sum` says it unless a size is open.
+    These are axes of size 1 of the target, or axes that it lacks, so `pd.sum` is enough unless a
+    size is open.
     """
     emit.only("x", "target")
     x, target = emit.input("x"), emit.input("target")
@@ -138,7 +139,7 @@ def l1_norm(emit: Emitter) -> Written:
 
 @translates("dist")
 def distance(emit: Emitter) -> Written:
-    """The norm of x - y, a number."""
+    """Emit the norm of x - y, as a 0-D tensor."""
     emit.only("X", "Y")
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
     return emit.results(Out=emit(PNorm, _sizes(emit, difference), porder=emit.attr("p")))
@@ -149,7 +150,7 @@ _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan,
 
 @translates(*_TESTS)
 def whole_test(emit: Emitter) -> Written:
-    """One answer for the whole tensor: all are finite, any is infinite, any is nan."""
+    """Emit one answer for the whole tensor: all are finite, any is infinite, or any is nan."""
     test, reduce = _TESTS[emit.op.type]
     return emit.results(Out=emit.reshape(emit(reduce, emit(test, emit.input("X"))), 1))
 

@@ -1,6 +1,6 @@
-"""The registry of translations: operator type -> a function from an Emitter to what is written.
+"""The registry of translations: operator type -> a function from an Emitter to values by name.
 
-It has the operators of which a row cannot say all. The package imports the modules
+It has the operators that a row of the table cannot fully describe. The package imports the modules
 that register them, one for each family.
 """
 
@@ -32,7 +32,7 @@ def translates(*types: str) -> Callable[[Translation], Translation]:
 
 
 def translation_of(type: str) -> Translation | None:
-    """The translation that is registered for operators of a type."""
+    """Look up the registered translation of an operator type; None if there is none."""
     if type not in TRANSLATIONS and (module := _OTHERS.get(type.partition(".")[0])):
         import_module(module)
     return TRANSLATIONS.get(type)

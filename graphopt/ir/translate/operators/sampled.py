@@ -1,4 +1,4 @@
-"""The loss over a few classes that are drawn for each row (noise-contrastive estimation)."""
+"""Losses over a few classes that are drawn, such as noise-contrastive estimation."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _TOLERABLE = 1e20
 
 @translates("nce")
 def nce(emit: Emitter) -> Written:
-    """The sum of -log(o / (o + b)) of a row's classes and -log(b / (o + b)) of the others.
+    """Emit the sum of -log(o / (o + b)) of a row's classes and -log(b / (o + b)) of the others.
 
-    `o` is the sigmoid of a class, `b` how often it is expected among the others. The others are
-    drawn uniformly, log-uniformly or by given probabilities, or named by an attribute.
+    `o` is the sigmoid of a class, `b` its expected count among the others. The others are drawn
+    uniformly, log-uniformly or by given probabilities, or named by an attribute.
     """
     emit.only(
         *("Input", "Label", "Weight", "Bias", "SampleWeight"),
@@ -91,7 +91,7 @@ def nce(emit: Emitter) -> Written:
 
 
 def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValue:
-    """The classes that are compared with those of each row, [n, count]."""
+    """Draw the classes [n, count] to compare with each row's own, unless attributes name them."""
     named = emit.attr("custom_neg_classes")
     if named:
         row = emit(AssignValue, shape=(1, len(named)), values=tuple(named), dtype="int64")
@@ -118,7 +118,7 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
 
 
 def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
-    """The probability with which each class is drawn."""
+    """Emit the probability with which each class is drawn."""
     kind = emit.attr("sampler")
     if kind == _CUSTOM:
         flat = emit.reshape(emit.input("CustomDistProbs"), -1)
@@ -133,11 +133,11 @@ def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
 
 @translates("sample_logits")
 def sample_logits(emit: Emitter) -> Written:
-    """The logits of a row's own classes and of some others, less the logarithms of their chances.
+    """Emit logits of a row's own and of sampled classes, less the logarithms of their chances.
 
-    The others are different classes drawn log-uniformly, the same for every row, unless samples
-    are given. Of these one that is a row's own class counts for nothing. Infinite logarithms are
-    1e20, as in Paddle.
+    The samples are distinct classes drawn log-uniformly, the same for every row, unless they are
+    inputs. With `remove_accidental_hits`, a sample that is a row's own class counts for nothing.
+    Infinite logarithms are 1e20, as in Paddle.
     """
     emit.only("Logits", "Labels", "CustomizedSamples", "CustomizedProbabilities")
     logits, labels = emit.input("Logits"), emit.input("Labels")
@@ -181,7 +181,7 @@ def sample_logits(emit: Emitter) -> Written:
 def _log_uniform(
     emit: Emitter, logits: SSAValue, labels: SSAValue, count: int
 ) -> tuple[SSAValue, SSAValue]:
-    """The own and `count` other classes of each row, and the chance of each to be drawn."""
+    """Draw `count` other classes; return each row's own and these, with the chance of each."""
     classes = shape_of(logits.type)[1]
     if classes < count:
         raise ProgramError(
@@ -209,7 +209,7 @@ def _row(emit: Emitter, values: np.ndarray[Any, Any]) -> SSAValue:
 
 @translates("similarity_focus")
 def similarity_focus(emit: Emitter) -> Written:
-    """Ones at the largest elements of slices that share no row or column, for the whole axis."""
+    """Mark the largest elements of slices that share no row or column, for the whole axis."""
     emit.only("X")
     x, axis = emit.input("X"), emit.attr("axis")
     shape, indexes = shape_of(x.type), [int(index) for index in emit.several("indexes")]
@@ -232,7 +232,7 @@ def similarity_focus(emit: Emitter) -> Written:
 
 
 def _distinct_largest(emit: Emitter, x: SSAValue, sizes: Sequence[int]) -> SSAValue:
-    """Ones at the largest elements of [n, b, c] that share no row or column."""
+    """Mark by 1 the largest elements of [n, b, c] that share no row or column."""
     rows, columns = sizes
     lowest = emit(FullLike, x, value=-math.inf)
     marks = emit(FullLike, x, value=0.0)

@@ -1,4 +1,4 @@
-"""Legacy operators of automatic mixed precision: undoing the scale of the loss, and moving it."""
+"""Legacy operators of mixed precision: unscale the gradients, and update the scale of the loss."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("check_finite_and_unscale")
 def check_finite_and_unscale(emit: Emitter) -> Written:
-    """Gradients divided by the scale; from the first that is not finite on, zeros.
+    """Divide gradients by the scale; from the first non-finite one on, the results are zeros.
 
-    The inverse of a large scale is a denormal number, which devices take for 0, also where they
-    divide by it. So such a gradient and its scale are made smaller by a power of two before.
+    The inverse of a large scale is a denormal number, which devices flush to 0, also in a division
+    by the scale. So such a scale and its gradients are first multiplied by a small power of two.
     """
     emit.only("X", "Scale")
     scale = emit.input("Scale")
@@ -62,9 +62,9 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
 
 
 def _become_zeros(emit: Emitter) -> bool:
-    """True if `update_loss_scaling` makes zeros of all results, where one is not finite.
+    """True if `update_loss_scaling` makes zeros of all results when one is not finite.
 
-    Nothing may see them before: their own zeros are not computed then.
+    No other operator may read them before: their own zeros are not computed then.
     """
     flags, left = set(emit.op.output("FoundInfinite")), set(emit.op.output("Out"))
     for each in emit.after():
@@ -83,10 +83,10 @@ def _become_zeros(emit: Emitter) -> bool:
 
 
 def _some_before(emit: Emitter, flags: SSAValue, count: int) -> SSAValue:
-    """For each flag whether it or one before it is set.
+    """Emit, for each flag, whether it or one before it is set.
 
-    Each is a reduction of all flags. XLA would compute a chain of them again in each kernel that
-    reads one, and compile for as long as the square of the number of gradients.
+    Each is a reduction of all flags. XLA would recompute a chain of them in each kernel that reads
+    one, and its compile time would grow with the square of the number of gradients.
     """
     rows = emit(Expand, flags, shape=(count, count))
     return emit(Any, emit(TriangleOf, rows), axis=(1,))
@@ -96,7 +96,7 @@ _LARGE = 2.0**40
 
 
 def _times(emit: Emitter, x: SSAValue, *factors: SSAValue) -> SSAValue:
-    """A gradient times numbers, computed in the dtype of these, which may be wider."""
+    """Multiply a gradient by numbers, in the dtype of these, which may be wider."""
     own, wide = dtype_of(x.type), dtype_of(factors[0].type)
     value = x if own == wide else emit(Cast, x, dtype=wide)
     for factor in factors:
@@ -106,9 +106,9 @@ def _times(emit: Emitter, x: SSAValue, *factors: SSAValue) -> SSAValue:
 
 @translates("update_loss_scaling")
 def update_loss_scaling(emit: Emitter) -> Written:
-    """Smaller after some steps that were not finite, larger after many that were.
+    """Shrink the scale after some non-finite steps, grow it after many finite ones.
 
-    Gradients that are not finite become zeros.
+    In a non-finite step all gradients become zeros.
     """
     counters = ("PrevLossScaling", "InGoodSteps", "InBadSteps")
     emit.only("X", "FoundInfinite", "StopUpdate", *counters)

@@ -1,9 +1,9 @@
-"""Saved operators on sequences of different lengths (LoD), and where they find the lengths.
+"""Saved operators on sequences of different lengths (LoD), and the lookup of these lengths.
 
 In Paddle a tensor carries its lengths. Here they are a variable: `x@lens` beside a fed `x`, int64,
-one length for each sequence. Operators that the front end appends name it in their slot `Lengths`;
-for those of files it is found by walking over the block, where operators hand the lengths of their
-first input on, as Paddle's do.
+one length for each sequence. Operators that the front end appends name it in their slot `Lengths`.
+For operators of files it is found by walking over the block: operators pass on the lengths of their
+first input, as in Paddle.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ _COUNTS = ("NmsRoisNum", "RpnRoisNum", "RoisNum", "OutLengths")
 
 
 def declare_lengths(program: Program, feeds: Sequence[str]) -> None:
-    """Give a program of a file the variables through which the lengths of its feeds are fed.
+    """Declare the variables for the lengths of a loaded program's feeds.
 
-    Only one with operators on sequences needs them. Its variables note where their lengths are.
+    Only a program with operators on sequences needs them. Variables with rows of sequences note the
+    names of their lengths.
     """
     block = program.global_block()
     # on sequences are the operators that this file translates
@@ -70,7 +71,7 @@ def declare_lengths(program: Program, feeds: Sequence[str]) -> None:
 
 
 def _declare(block: Block, name: str) -> None:
-    """Make the variable for the lengths of a fed variable, unless the file has it."""
+    """Declare the variable for the lengths of a fed variable, unless the file has it."""
     lengths = block.vars.get(name + LENGTHS)
     if lengths is None:
         lengths = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
@@ -78,7 +79,7 @@ def _declare(block: Block, name: str) -> None:
 
 
 def _lengths_of(emit: Emitter, slot: str) -> str:
-    """The variable with the lengths of a slot's rows; UnsupportedError when there is none."""
+    """Find the variable with the lengths of a slot's rows; UnsupportedError if there is none."""
     op = emit.op
     top = op.block.program.global_block()
     for name, variable in list(top.vars.items()):
@@ -97,7 +98,7 @@ def _lengths_of(emit: Emitter, slot: str) -> str:
 
 
 def _find_lengths(block: Block, ops: Iterable[Operator]) -> dict[str, str]:
-    """The variables with the lengths of rows, by the names of the rows, after these operators."""
+    """Map the names of rows to the variables with their lengths, after these operators."""
     fed = block.program.global_block().vars.items()
     lengths = [name for name, v in fed if name.endswith(LENGTHS) and v.is_data]
     sources = {name.removesuffix(LENGTHS): name for name in lengths}
@@ -121,7 +122,7 @@ def _find_lengths(block: Block, ops: Iterable[Operator]) -> dict[str, str]:
 
 
 def sequences(emit: Emitter, slot: str = "X", lengths: str = SLOT) -> tuple[SSAValue, SSAValue]:
-    """The rows in a slot and their lengths."""
+    """Read the rows in a slot and their lengths."""
     given = emit.op.input(lengths)
     name = given[0] if given else _lengths_of(emit, slot)
     return emit.input(slot), emit.reshape(emit.read(name), -1)
@@ -163,7 +164,7 @@ def sequence_reverse(emit: Emitter) -> Written:
 
 @translates("sequence_expand", "sequence_expand_as")
 def sequence_expand(emit: Emitter) -> Written:
-    """Rows without lengths of their own, each as often as a sequence of y has rows.
+    """Repeat each row, without lengths of its own, as often as a sequence of y has rows.
 
     The front end gives the counts of sequences that are repeated as a whole.
     """
@@ -302,7 +303,7 @@ def reorder_by_rank(emit: Emitter) -> Written:
 
 
 def _are_sequences(emit: Emitter, slot: str) -> bool:
-    """True if an operator that takes padded rows too is given rows of sequences."""
+    """True if a slot of an operator that also takes padded rows has rows of sequences."""
     if emit.op.input(SLOT):
         return True
     variable = emit.op.block.find_var(emit.op.input(slot)[0]) if emit.op.input(slot) else None
@@ -361,7 +362,7 @@ def beam_search(emit: Emitter) -> Written:
 
 
 def _steps(emit: Emitter, slot: str, length: str) -> tuple[SSAValue, SSAValue]:
-    """A slot by steps, and its lengths: those given for padded steps, or those of rows."""
+    """Read a slot and its lengths: the lengths of padded steps, if given, or of its rows."""
     given = emit.optional(length)
     return sequences(emit, slot) if given is None else (emit.input(slot), emit.reshape(given, -1))
 

@@ -39,7 +39,7 @@ _SUCCESSORS = {
 
 @translates(*_SUCCESSORS)
 def without_copy(emit: Emitter) -> Written:
-    """The successor also gives a copy of the shape, which nothing here needs."""
+    """Translate the first version of an operator, which gives no copy of the input's shape."""
     emit.only_constants_besides("X")
     op_class, name, legacy_name = _SUCCESSORS[emit.op.type]
     attrs = {name: emit.op.attr(legacy_name)}
@@ -48,7 +48,7 @@ def without_copy(emit: Emitter) -> Written:
 
 @translates("flatten", "flatten2")
 def flatten(emit: Emitter) -> Written:
-    """A matrix: the dimensions before the axis by those after it."""
+    """Reshape to a matrix: the dimensions before `axis` by the remaining dimensions."""
     emit.only_constants_besides("X")
     x, axis = emit.input("X"), emit.attr("axis")
     rank = rank_of(x.type)
@@ -90,7 +90,7 @@ def expand(emit: Emitter) -> Written:
 
 @translates("expand_as")
 def expand_as(emit: Emitter) -> Written:
-    """As often as x fits into the target, along each axis."""
+    """Tile x along each axis as often as it fits into the target."""
     emit.only_constants_besides("X", "target_tensor")
     x, target = emit.input("X"), emit.input("target_tensor")
     sizes, wanted = shape_of(x.type), shape_of(target.type)
@@ -112,7 +112,7 @@ def expand_as(emit: Emitter) -> Written:
 
 @translates("expand_as_v2")
 def expand_as_v2(emit: Emitter) -> Written:
-    """Like another tensor, or in a shape that the file names."""
+    """Expand to the shape of another tensor, or to a shape that the file states."""
     if emit.inputs("Y"):
         return emit.by_row()
     emit.only("X")
@@ -121,7 +121,7 @@ def expand_as_v2(emit: Emitter) -> Written:
 
 @translates("broadcast_tensors")
 def broadcast(emit: Emitter) -> Written:
-    """All in one shape."""
+    """Broadcast all tensors to one shape."""
     emit.only("X")
     given = emit.inputs("X")
     shape = broadcast_shapes(*(shape_of(x.type) for x in given))
@@ -138,14 +138,14 @@ def broadcast(emit: Emitter) -> Written:
 
 
 def _widest(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
-    """Zeros in the shape that both broadcast to."""
+    """Emit zeros in the shape that both values broadcast to."""
     zeros = [emit(FullLike, value, value=0.0, dtype="float32") for value in (x, other)]
     return emit(Add, *zeros)
 
 
 @translates("repeat_interleave")
 def repeat_interleave(emit: Emitter) -> Written:
-    """One number for all slices is an attribute, one for each a tensor."""
+    """Translate repeat_interleave; one count is an attribute, a count per slice a tensor."""
     if emit.inputs("RepeatsTensor"):
         return emit.by_row()
     repeats, axis = emit.attr("Repeats"), emit.attr("dim")
@@ -154,7 +154,7 @@ def repeat_interleave(emit: Emitter) -> Written:
 
 @translates("crop", "crop_tensor")
 def crop(emit: Emitter) -> Written:
-    """A window of x at an offset; -1 is up to the end."""
+    """Emit a window of x at an offset; a size of -1 extends to the end."""
     emit.only("X", "Y", "Shape", "ShapeTensor", "Offsets", "OffsetsTensor")
     x = emit.input("X")
     rank = rank_of(x.type)
@@ -178,7 +178,7 @@ def crop(emit: Emitter) -> Written:
 
 
 def _block(emit: Emitter, x: SSAValue, sizes: _Numbers, offsets: _Numbers) -> SSAValue:
-    """A block whose place or size a tensor has; the sizes that no run decides stay known."""
+    """Emit a block with a tensor for its offset or size; sizes that no run decides stay known."""
     given = {"shape": sizes, "offsets": offsets}
     tensors = {
         name: emit(Cast, value, dtype="int64")
@@ -198,7 +198,7 @@ def _block(emit: Emitter, x: SSAValue, sizes: _Numbers, offsets: _Numbers) -> SS
 
 
 def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
-    """Integers in one tensor, in several, or in an attribute; a tensor where a run decides them."""
+    """Read integers from one tensor, several, or an attribute; a tensor if a run decides them."""
     names = emit.op.input(slot) or emit.op.input(f"{slot}Tensor")
     known = [known_numbers(emit.read(each)) for each in names]
     if None in known:

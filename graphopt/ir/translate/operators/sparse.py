@@ -1,7 +1,7 @@
 """Sparse gradients of embeddings (Paddle: SelectedRows), which have the size of the table here.
 
-Their variables still declare them, and their lookups are noted, for the optimizers that treat
-sparse gradients differently.
+Their variables still declare that they are sparse, and their lookups are noted, for the optimizers
+that treat sparse gradients differently.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ SPARSE_UPDATES = ("adam", "adamw")
 
 
 def sparse_embedding(emit: Emitter, ids: SSAValue, table: SSAValue, padding: int) -> SSAValue:
-    """The rows of a table whose gradient is sparse: it includes the row for padding.
+    """Look up rows of a table whose gradient is sparse: it includes the row for padding.
 
-    Paddle leaves that row out of dense gradients only, so it is zero where it is looked up and
-    moves nevertheless.
+    Paddle leaves that row out of dense gradients only. So the row is zero where it is looked up,
+    and is updated nevertheless.
     """
     rows = emit(Embedding, ids, table, padding_idx=-1)
     masked = emit(Embedding, ids, table, padding_idx=padding)
@@ -37,7 +37,7 @@ def sparse_embedding(emit: Emitter, ids: SSAValue, table: SSAValue, padding: int
 
 
 def declared_lookups(emit: Emitter) -> Ids:
-    """The lookups whose gradient an update reads, if its variable declares that it is sparse."""
+    """Find the lookups whose gradient an update reads, if its variable is declared sparse."""
     op = emit.op
     if op.type not in SPARSE_UPDATES:
         return ()
@@ -58,7 +58,7 @@ def declared_lookups(emit: Emitter) -> Ids:
 
 
 def _derivatives(gradient: SSAValue) -> list[OpResult]:
-    """The derivatives that a gradient consists of, for example before it was clipped."""
+    """Find the derivatives that a gradient consists of, for example before it was clipped."""
     found: list[OpResult] = []
     todo, seen = [gradient], {gradient}
     while todo:
@@ -75,9 +75,10 @@ def _derivatives(gradient: SSAValue) -> list[OpResult]:
 
 
 def count_lookups(emit: Emitter, lookups: Ids) -> SSAValue:
-    """Number of lookups of each row of an update's table, in the shape of the table.
+    """Count the lookups of each row of an update's table, in the shape of the table.
 
-    Each count is the gradient of a lookup, and called so for data parallelism, which adds it up.
+    Each count is the gradient of a lookup, marked as a parameter's gradient, so that data
+    parallelism adds it up.
     """
     param = emit.input("Param")
     total: SSAValue | None = None

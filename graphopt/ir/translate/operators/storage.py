@@ -1,4 +1,4 @@
-"""Legacy operators about how tensors are stored, which values do not show: they only pass through.
+"""Legacy operators on how tensors are stored, which values do not show: the values pass through.
 
 Startup programs of recurrent networks lay all weights out in one flat tensor; sparse gradients
 (`sparse.py`) are merged.
@@ -19,7 +19,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("coalesce_tensor")
 def coalesce_tensor(emit: Emitter) -> Written:
-    """The inputs, or a constant in their shapes, and a flat copy of them all."""
+    """Emit the inputs, or a constant in their shapes, and a flat copy of them all."""
     emit.only("Input")
     op = emit.op
     if emit.attr("use_align"):
@@ -48,6 +48,6 @@ def coalesce_tensor(emit: Emitter) -> Written:
     *("merge_selected_rows", "get_tensor_from_selected_rows"),
 )
 def copy(emit: Emitter) -> Written:
-    """The same values: places and lengths of sequences are not part of a value here."""
+    """Copy the values: devices and lengths of sequences are not part of a value here."""
     slot = "X" if emit.op.input("X") else "x"
     return emit.results(**{out: emit(Assign, emit.input(slot)) for out in emit.op.outputs})

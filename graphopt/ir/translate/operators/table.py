@@ -1,7 +1,8 @@
-"""The operators that are one op of the dialect, each with that op.
+"""The operators that are one op of the dialect, each with its op.
 
-What they say is in the table of operators (`graphopt.ir.operators`), which is read in both
-directions. What a row cannot say is a registered translation (`registry.py`).
+Their slots and attributes are in the table of operators (`graphopt.ir.operators`), which is read in
+both directions. An operator that a row cannot describe has a registered translation
+(`registry.py`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Rows(Mapping[str, DialectRow]):
         self._made: dict[str, DialectRow] = {}
 
     def types_of(self, *ops: type[PdOp]) -> tuple[str, ...]:
-        """The types of the operators that are ops of these classes."""
+        """List the types of the operators that are ops of these classes."""
         each = self._names.items()
         return tuple(type for type, name in each if issubclass(BY_NAME[f"pd.{name}"], ops))
 

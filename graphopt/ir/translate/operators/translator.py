@@ -1,4 +1,4 @@
-"""One legacy operator into `pd` ops: by its registered translation, or else by its row.
+"""Translation of one legacy operator to `pd` ops, by its registered translation or by its row.
 
 `translate` is used for whole programs (by the parser) and for single operators as scripts append
 them (by shape inference), so both agree by construction.
@@ -22,7 +22,7 @@ from graphopt.ir.translate.operators.table import BY_TYPE
 
 
 class Translator(OpBuilder):
-    """Appends the translation of operators to a block of `pd` ops."""
+    """A builder that appends the translation of operators to a block of `pd` ops."""
 
     def translate(self, op: Operator) -> Written:
         """Append `op` and return the values of the variable names it writes.
@@ -38,7 +38,7 @@ class Translator(OpBuilder):
 
 
 def _translation(type: str) -> Translation:
-    """The one that is registered, or by a row of the table."""
+    """Return the registered translation of an operator type, or the translation by its row."""
     found = translation_of(type)
     if found is not None:
         return found
@@ -61,7 +61,7 @@ _MALFORMED = (
 
 @contextmanager
 def errors_of(op: Operator) -> Generator[None]:
-    """Errors in here name the operator; of one that was loaded they say that it is malformed."""
+    """Name the operator in errors raised in here; a loaded operator is called malformed."""
     try:
         yield
     except (ProgramError, UnsupportedError) as error:
@@ -78,14 +78,14 @@ def errors_of(op: Operator) -> Generator[None]:
 
 
 def _malformed_error(error: Exception, op: Operator) -> Exception:
-    """The error for an operator of a file that does not fit its type."""
+    """Build the error for an operator of a file that does not fit its type."""
     slots = ", ".join(f"{slot}={names}" for slot, names in op.inputs.items())
     problem = f"operator {op.type} is malformed: {type(error).__name__}: {str(error)[:200]}"
     return locate_error(ProgramError(f"{problem} (inputs {slots[:200] or 'none'})"), op)
 
 
 def locate_error(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
-    """The error with the operator and the user's line, unless an operator inside `op` is there."""
+    """Add the operator and the user's line to an error, unless it names an inner operator."""
     if "[operator " in str(error):
         return error
     outputs = ", ".join(op.output_arg_names)

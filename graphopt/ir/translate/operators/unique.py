@@ -1,4 +1,4 @@
-"""The different elements of a tensor: in order, or as they first occur."""
+"""The distinct elements of a tensor: sorted, or in order of first occurrence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphopt.ir.translate.operators.registry import translates
 
 @translates("unique", "unique_with_counts")
 def unique(emit: Emitter) -> Written:
-    """Later releases sort the elements, and say so; those of 1.8 are in order of occurrence."""
+    """Translate unique; later releases state that they sort, 1.8 keeps the order of occurrence."""
     if emit.attr("is_sorted") or emit.several("axis"):
         return emit.by_row()
     emit.only("X")

@@ -1,7 +1,7 @@
 """Legacy parameter updates with a master weight or a condition for skipping the step.
 
-Both are ordinary ops around the update: it moves the float32 master weight, of which the parameter
-is a rounded copy; where the step is skipped, everything keeps its old value.
+Both are ordinary ops around the update. The update moves the float32 master weight, of which the
+parameter is a rounded copy. If the step is skipped, all variables keep their old values.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ UPDATES = BY_TYPE.types_of(Dpsgd, Update)
 
 @translates(*UPDATES)
 def update(emit: Emitter) -> Written:
-    """An update, of the master weight where there is one, unless a value says to skip it.
+    """Translate an update, of the master weight if there is one, unless a value says to skip it.
 
-    Adam and AdamW know the sparse gradient of an embedding, which its variable declares.
+    Adam and AdamW use the sparse gradient of an embedding if its variable declares it.
     """
     lookups = declared_lookups(emit)
     return sparse_update(emit, lookups) if lookups else _update(emit, emit.row)
 
 
 def sparse_update(emit: Emitter, lookups: Ids) -> Written:
-    """Adam or AdamW with the sparse gradient of lookups of these numbers of rows.
+    """Emit Adam or AdamW with the sparse gradient of these lookups.
 
-    With `lazy_mode` only their rows move.
+    With `lazy_mode` only the rows of the lookups move.
     """
     op, row = emit.op, emit.row
     lazy = bool(op.attrs.get("lazy_mode"))
@@ -58,7 +58,7 @@ def sparse_update(emit: Emitter, lookups: Ids) -> Written:
 
 
 def _update(emit: Emitter, row: DialectRow, *more: SSAValue) -> Written:
-    """The update of a row of the table, with more operands after those of its slots."""
+    """Emit the update of a row of the table, with `more` operands after the row's own."""
     op = emit.op
     master, skip = _first(op, MASTER), _first(op, SKIP)
     plain = copy(op)
@@ -93,16 +93,16 @@ def _update(emit: Emitter, row: DialectRow, *more: SSAValue) -> Written:
 
 
 def _rate_of_one(emit: Emitter) -> SSAValue:
-    """The learning rate of Paddle 1.8's adadelta, which has none."""
+    """Emit a learning rate of 1, as Paddle 1.8's adadelta has none."""
     dtype = dtype_of(emit.input("Param").type)
     return emit(Full, shape=(1,), value=1.0, dtype=dtype)
 
 
 def _attrs(op: Operator, row: DialectRow) -> dict[str, Any]:
-    """Attributes that `pd` states in another way.
+    """Collect the attributes that `pd` states in another way.
 
-    Weight decay of lars_momentum is a list of one number for each parameter; that Adam's epsilon
-    is that of Paddle 1, by the version of the file.
+    The weight decay of lars_momentum is a list of one number for each parameter. The version of the
+    file decides whether Adam's epsilon is uncorrected, as in Paddle 1.
     """
     if op.type == "adam" and op.is_loaded and 0 < saved_version(op.block.program) < PADDLE_2:
         return {"uncorrected_epsilon": True}

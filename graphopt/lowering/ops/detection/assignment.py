@@ -22,7 +22,7 @@ _CLOSE = 1e-5
 
 
 def box_overlaps(boxes: Numbers, others: Numbers) -> Numbers:
-    """Intersection over union of each pair [n, m]; corners are pixels."""
+    """Compute intersection over union of each pair, [n, m]; corners are pixels."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     common = np.maximum(high - low + 1, 0).prod(-1)
@@ -31,7 +31,7 @@ def box_overlaps(boxes: Numbers, others: Numbers) -> Numbers:
 
 
 def _offsets(boxes: Numbers, objects: Numbers, weights: Sequence[float]) -> Numbers:
-    """The offsets of objects from boxes, each divided by its weight."""
+    """Compute the offsets of objects from boxes, each divided by its weight."""
     sides, wanted = (x[:, 2:] - x[:, :2] + 1 for x in (boxes, objects))
     places = (objects[:, :2] + wanted / 2) - (boxes[:, :2] + sides / 2)
     return np.concatenate([places / sides, np.log(wanted / sides)], 1) / np.asarray(
@@ -40,7 +40,7 @@ def _offsets(boxes: Numbers, objects: Numbers, weights: Sequence[float]) -> Numb
 
 
 def _sample(candidates: Numbers, count: int, draw: np.random.Generator | None) -> Numbers:
-    """The first `count` candidates, or others by chance."""
+    """Take the first `count` candidates, or draw that many at random."""
     if draw is None or len(candidates) <= count:
         return candidates[:count]
     return draw.permutation(candidates)[:count]
@@ -51,12 +51,12 @@ def _generator(key: Array, use_random: bool) -> np.random.Generator | None:
 
 
 def parts_of(x: Numbers, lengths: Numbers) -> list[Numbers]:
-    """The rows of each image."""
+    """Split rows by image."""
     return np.split(x, np.cumsum(lengths))[:-1]
 
 
 def join_rows(parts: Sequence[Numbers], *row: int) -> Numbers:
-    """The rows of all images, of which there may be none; `row` is the shape of a row."""
+    """Concatenate the rows of all images, possibly none; `row` is the shape of a row."""
     return np.concatenate(parts) if parts else np.zeros((0, *row))
 
 
@@ -122,7 +122,7 @@ def rpn_target_assign(
 
 
 def _inside(anchors: Numbers, image: Numbers, margin: float) -> Numbers:
-    """The numbers of the anchors inside an image, or not further out than the margin."""
+    """Find the anchors inside an image, or at most `margin` outside; all if it is negative."""
     if margin < 0:
         return np.arange(len(anchors))
     low = (anchors[:, :2] >= -margin).all(1)
@@ -131,7 +131,7 @@ def _inside(anchors: Numbers, image: Numbers, margin: float) -> Numbers:
 
 
 def _imperfect(boxes: Numbers, overlaps: Numbers) -> Numbers:
-    """The boxes with sides that overlap with no object wholly; one of zeros where there is none."""
+    """Keep boxes of positive size that overlap no object fully; one zero box if none is left."""
     kept = boxes[(boxes[:, 2:] - boxes[:, :2] + 1 > 0).all(1) & (overlaps < 1)]
     return kept if len(kept) else np.zeros((1, 4), boxes.dtype)
 

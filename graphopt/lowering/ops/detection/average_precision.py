@@ -1,4 +1,4 @@
-"""Mean average precision, computed on the host: how many boxes match depends on the data."""
+"""Mean average precision, computed on the host: the number of matches depends on the data."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def detection_map(
 
 
 def _images(lengths: Numbers) -> Iterator[slice]:
-    """The rows of each image."""
+    """Iterate over the slices of rows of each image."""
     ends = np.cumsum(lengths)
     return (slice(int(end - size), int(end)) for end, size in zip(ends, lengths, strict=True))
 
 
 def _earlier(state: list[Numbers], class_num: int) -> tuple[Numbers, Marks, Marks]:
-    """The counts and marks of earlier batches; none without a state."""
+    """Read the counts and marks of earlier batches; none without a state."""
     counts, right, wrong = np.zeros(class_num, np.int64), Marks(list), Marks(list)
     if not state or not state[0].any():
         return counts, right, wrong
@@ -80,9 +80,9 @@ def _earlier(state: list[Numbers], class_num: int) -> tuple[Numbers, Marks, Mark
 def _matches(
     found: Numbers, targets: Numbers, left_out: Numbers, threshold: float
 ) -> Iterator[tuple[float, bool]]:
-    """The score of each detection, best first, and whether it finds a box that none found before.
+    """Match detections, best first; yield each score, and True for the first match of a box.
 
-    Those that find a box which is left out do not count.
+    Detections of a box that is left out do not count.
     """
     taken = np.zeros(len(targets), bool)
     for row in found:
@@ -96,7 +96,7 @@ def _matches(
 
 
 def _mean(counts: Numbers, right: Marks, wrong: Marks, background: int, kind: str) -> float:
-    """The mean over the classes with labels; one that nothing was found of counts as 0.
+    """Average over the classes with labels; a class without detections counts as 0.
 
     As in Paddle, so does a class whose number of labels, not its own number, is `background`.
     """
@@ -116,7 +116,7 @@ def _mean(counts: Numbers, right: Marks, wrong: Marks, background: int, kind: st
 
 
 def _average(recall: Numbers, precision: Numbers, kind: str) -> float:
-    """The area under precision by recall, or the mean of its best values from 11 recalls on."""
+    """Integrate precision over recall, or average the best precision at or above 11 recalls."""
     if kind == "11point":
         return sum(precision[recall >= at / 10].max(initial=0.0) for at in range(11)) / 11
     steps = np.diff(recall, prepend=0.0)

@@ -17,7 +17,7 @@ Numbers = np.ndarray[Any, Any]
 
 
 def _around(centres: list[Numbers], halves: Any) -> Numbers:
-    """[h, w, count, 4] of boxes [count, 2] around the centres, by half their width and height."""
+    """Build boxes [h, w, count, 4] around the centers from half sides [count, 2]."""
     x, y = np.meshgrid(*centres)
     middle = np.stack([x, y], -1)[:, :, None]
     return np.concatenate([middle - halves, middle + halves], -1)
@@ -31,7 +31,7 @@ def _with_variances(boxes: Numbers, variances: Floats, dtype: Any) -> tuple[Arra
 def _grid(
     input: Array, image: Array, step_w: float, step_h: float, offset: float
 ) -> tuple[list[Numbers], tuple[float, float], list[int]]:
-    """Centres in pixels of the image, their distances, and four sizes of the image."""
+    """Compute the centers in pixels, their distances, and four sizes of the image."""
     (rows, columns), (height, width) = input.shape[2:], image.shape[2:]
     if step_w == 0 or step_h == 0:
         step_w, step_h = width / columns, height / rows
@@ -121,7 +121,7 @@ def anchor_generator(
 
 
 def _to_centres(boxes: Array, extra: float) -> tuple[Array, Array, Array, Array]:
-    """Centre x, centre y, width and height of corners (x, y, x, y)."""
+    """Convert corners (x, y, x, y) to center x, center y, width and height."""
     left, top, right, bottom = (boxes[..., i] for i in range(4))
     width, height = right - left + extra, bottom - top + extra
     return left + width / 2, top + height / 2, width, height

@@ -77,20 +77,20 @@ def generate_mask_labels(
 
 
 def _group(items: Sequence[Any], lengths: Numbers) -> list[Sequence[Any]]:
-    """The items in groups of these lengths."""
+    """Split items into groups of these lengths."""
     ends = np.cumsum(lengths)
     return [items[end - size : end] for end, size in zip(ends, lengths, strict=True)]
 
 
 def _nearest(box: Numbers, objects: Sequence[Sequence[Numbers]]) -> Sequence[Numbers]:
-    """The outlines of the object whose bounds overlap most with a box."""
+    """Find the outlines of the object whose bounds overlap most with a box."""
     points = [np.concatenate(list(outlines)) for outlines in objects]
     bounds = np.array([[*p.min(0), *np.maximum(p.max(0), 0)] for p in points], box.dtype)
     return objects[int(box_overlaps(box[None], bounds)[0].argmax())]
 
 
 def _mask(outlines: Sequence[Numbers], box: Numbers, size: int) -> Numbers:
-    """1 for the pixels [size, size] of a box that one of the outlines encloses."""
+    """Mark the pixels [size, size] of a box that one of the outlines encloses."""
     sides = np.maximum(box[2:] - box[:2], 1)
     inside = [_fill_polygon((points - box[:2]) * size / sides, size) for points in outlines]
     return np.logical_or.reduce(inside)
@@ -116,7 +116,7 @@ def _fill_polygon(points: Numbers, size: int) -> Numbers:
 
 
 def _line(start: Numbers, end: Numbers) -> Numbers:
-    """The points [2, n] from one corner to the next, one for each step along the longer side."""
+    """Trace the points [2, n] between two corners, one for each step along the longer side."""
     along = int(np.abs(end - start).argmax())
     count = abs(int(end[along] - start[along]))
     low, high = (start, end) if start[along] <= end[along] else (end, start)

@@ -26,7 +26,7 @@ _LAST = np.iinfo(np.int32).max
 
 
 def _owners(lengths: Array | None, rows: int) -> tuple[Array, Array, int]:
-    """The image of each row, its number among those of the image, and the number of images."""
+    """Find each row's image, its index in that image, and the number of images."""
     at = jnp.arange(rows, dtype="int32")
     if lengths is None:
         return jnp.zeros(rows, "int32"), at, 1
@@ -48,14 +48,14 @@ def bipartite_match(
     dist = jnp.where(dist < _LEAST, -jnp.inf, dist)
 
     def first(chosen: Array, value: Array) -> Array:
-        """For each image the smallest value of its rows that are chosen."""
+        """Find the smallest value among the chosen rows of each image."""
         return jax.ops.segment_min(jnp.where(chosen, value, _LAST), image, images)
 
     def more(state: Any) -> Array:
         return state[0]
 
     def step(state: Any) -> Any:
-        """The nearest pair of each image; of equal ones the first box, then the first object."""
+        """Match each image's nearest pair; of equal ones the first box, then the first object."""
         _, is_free, indices, nearness = state
         left = jnp.where(is_free[:, None] & (indices[image] < 0), dist, -jnp.inf)
         box, best = jnp.argmax(left, 1).astype("int32"), jnp.max(left, 1)

@@ -1,4 +1,4 @@
-"""Choosing boxes, with NumPy where the data are known (see `lowering/dynamic.py`)."""
+"""Selection of boxes, with NumPy where the data are known (see `lowering/dynamic.py`)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOGETHER = 64
 
 
 def _areas(boxes: Numbers, extra: float) -> Numbers:
-    """The areas of boxes; 0 for those with swapped corners."""
+    """Compute the areas of boxes; 0 for those with swapped corners."""
     sides = boxes[..., 2:4] - boxes[..., :2]
     return np.where((sides < 0).any(-1), 0, (sides[..., 0] + extra) * (sides[..., 1] + extra))
 
 
 def overlaps(some: Numbers, others: Numbers, extra: float) -> Numbers:
-    """Intersection over union of boxes, whose corners are along the last axis, with others."""
+    """Compute intersection over union of boxes with others; corners are along the last axis."""
     one, two = (np.ascontiguousarray(np.moveaxis(boxes, -1, 0)) for boxes in (some, others))
     width, height = (
         np.minimum(one[i + 2], two[i + 2]) - np.maximum(one[i], two[i]) for i in (0, 1)
@@ -42,7 +42,7 @@ def overlaps(some: Numbers, others: Numbers, extra: float) -> Numbers:
 def _suppress(
     boxes: Numbers, order: Numbers, threshold: float, eta: float, extra: float
 ) -> list[int]:
-    """Non-maximum suppression of boxes from best to worst, some at a time."""
+    """Apply non-maximum suppression to boxes from best to worst, some at a time."""
     kept: list[int] = []
     for first in range(0, len(order), TOGETHER):
         places = order[first : first + TOGETHER]
@@ -60,14 +60,14 @@ def _suppress(
 
 
 def _best(scores: Numbers, threshold: float, count: int) -> Numbers:
-    """The places of scores above the threshold, from best to worst, `count` at most."""
+    """Find the indices of scores above the threshold, best first, `count` at most."""
     order = np.argsort(-scores, kind="stable")
     order = order[scores[order] > threshold]
     return order[:count] if count > -1 else order
 
 
 def _tables(picked: list[list[Any]], offsets: list[list[int]], dtype: Any) -> tuple[Array, ...]:
-    """Rows, the place of each, and how many each image has."""
+    """Pack the rows, their indices, and the number of rows of each image into arrays."""
     rows = [row for image in picked for row in image]
     places = [place for image in offsets for place in image]
     return (
@@ -163,7 +163,7 @@ def matrix_nms(
 
 
 def _decay(boxes: Numbers, gaussian: bool, sigma: float, extra: float) -> Numbers:
-    """The factor left of the score of each of boxes from best to worst."""
+    """Compute the factor that decays the score of each box, from best to worst."""
     factors, covered = np.ones(len(boxes), boxes.dtype), np.zeros(len(boxes), boxes.dtype)
     for at in range(1, len(boxes)):
         shares = overlaps(boxes[at], boxes[:at], extra)
@@ -223,7 +223,7 @@ def generate_proposals(
 
 
 def _decode_boxes(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
-    """Boxes by their offsets from anchors; growth is limited."""
+    """Decode boxes from their offsets from anchors; growth is limited."""
     sides = anchors[:, 2:] - anchors[:, :2] + np.asarray(extra, anchors.dtype)
     middle = anchors[:, :2] + sides / 2 + delta[:, :2] * sides
     half = np.exp(np.minimum(delta[:, 2:], math.log(1000 / 16))) * sides / 2
@@ -231,9 +231,10 @@ def _decode_boxes(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
 
 
 def _large(boxes: Numbers, size: Numbers, least: float, pixel_offset: bool) -> Numbers:
-    """The boxes that have sides of `least` or more, and their centre inside the image.
+    """True for boxes with sides of at least `least`.
 
-    An image with a scale counts sides in its original size.
+    With `pixel_offset` their center must be inside the image, too. An image with a scale counts
+    sides in its original size.
     """
     extra, ratio = (1 if pixel_offset else 0), (size[2] if len(size) > 2 else 1)
     sides = (boxes[:, 2:] - boxes[:, :2]) / ratio + extra
@@ -322,7 +323,7 @@ def locality_aware_nms(
 def _merge_boxes(
     boxes: Numbers, scores: Numbers, threshold: float, extra: float
 ) -> tuple[Numbers, Numbers]:
-    """Boxes of which each that overlaps with the one before it became a part of that."""
+    """Merge each box that overlaps with the previous result into it, weighted by score."""
     found: list[Numbers] = []
     marks: list[Any] = []
     for box, score in zip(boxes, scores, strict=True):

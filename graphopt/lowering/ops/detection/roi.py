@@ -20,16 +20,16 @@ _COPIED = 2**24
 
 
 def image_numbers(boxes_num: Array, count: int) -> Array:
-    """The number of the image of each box."""
+    """Find the image of each box."""
     ends = jnp.cumsum(boxes_num)
     return jnp.searchsorted(ends, jnp.arange(count, dtype=ends.dtype), side="right")
 
 
 def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
-    """Start and end of the cells [r, count] of boxes along one dimension.
+    """Compute start and end of the cells [r, count] of boxes along one dimension.
 
-    Each operation is rounded, as in Paddle: 7 sevenths of 3 pixels end at 3 exactly, where XLA
-    would end in the next pixel by a product with 1 / 7, or one that it joins to the sum.
+    Each operation is rounded, as in Paddle: 7 sevenths of 3 pixels end at 3 exactly. XLA would end
+    in the next pixel if it multiplied by 1 / 7, or fused the product into the sum.
     """
     step = _side(size, count)[:, None]
     at = jnp.arange(count, dtype=low.dtype)
@@ -37,12 +37,12 @@ def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
 
 
 def _side(size: Array, count: int) -> Array:
-    """The side of a cell."""
+    """Compute the side of a cell."""
     return quotient(size, constant(count, size.dtype))
 
 
 def _weigh_pixels(form: str, x: Array, boxes_num: Array, weights: Sequence[Array]) -> Array:
-    """The product `form` of each box's image with its weights [p, h] of rows, [q, w] of columns.
+    """Multiply each box's image by its weights [p, h] of rows, [q, w] of columns, as in `form`.
 
     Boxes of large images are taken in parts, so that their copies of images fit into memory.
     """
@@ -98,7 +98,7 @@ the other: a box may be as large as it likes. Points outside of the image weigh 
 
 @jax.custom_vjp
 def _sum_points(x: Array, image: Array, rows: Points, columns: Points) -> Array:
-    """The sums [r, p, q, c] of images [n, h, w, c] at all points of each cell."""
+    """Sum images [n, h, w, c] at all points of each cell, [r, p, q, c]."""
 
     def add(total: Array, places: Array, weights: Array) -> Array:
         return total + weights[..., None] * jnp.take(flat, places, 0, mode="fill", fill_value=0)
@@ -112,7 +112,7 @@ def _sum_points(x: Array, image: Array, rows: Points, columns: Points) -> Array:
 def _spread_points(
     total: Array, image: Array, rows: Points, columns: Points, shape: tuple[int, ...]
 ) -> Array:
-    """The derivative of `_sum_points` by the images, of this shape."""
+    """Compute the derivative of `_sum_points` by the images, of this shape."""
 
     def add(flat: Array, places: Array, weights: Array) -> Array:
         return flat.at[places].add(weights[..., None] * total)
@@ -131,7 +131,7 @@ def _visit_points(
 ) -> Array:
     """Call `add(result, places, weights)` for the four pixels around each point of the cells.
 
-    Places [r, p, q] are those in the pixels of all images, and after them for points outside.
+    Places [r, p, q] index the pixels of all images; points outside have an index past the last.
     """
     most_rows, most_columns = (most.astype("int32") for *_, most in (rows, columns))
     image = jnp.minimum(image, shape[0] - 1)
@@ -150,9 +150,9 @@ def _visit_points(
 
 
 def _pixels_around(points: Points, step: Array, pixels: int) -> list[tuple[Array, Array]]:
-    """The two pixels [r, cells] around a point of each cell, with their weights; -1 and 0 outside.
+    """Find the two pixels [r, cells] around a point of each cell, with their weights.
 
-    One step outside of the image is its edge.
+    They are -1 and 0 outside. Up to one step outside of the image, a point is at its edge.
     """
     start, end, count = points[0], points[1], points[2][:, None]
     each = jnp.maximum(count, 1)
@@ -192,13 +192,13 @@ _spread_points.defvjp(_spread_forward, _spread_backward)
 
 
 def _cover_pixels(start: Array, end: Array, pixels: int) -> Array:
-    """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
+    """Mark the pixels [r, count, pixels] in cells whose bounds are integers."""
     at = jnp.arange(pixels, dtype=start.dtype)
     return (at >= start[..., None]) & (at < end[..., None])
 
 
 def away_from_zero(x: Array) -> Array:
-    """The nearest whole number, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5)
 
 
@@ -252,7 +252,7 @@ def prroi_pool(
 
 
 def _hat(x: Array) -> Array:
-    """The integral of max(0, 1 - |t|) up to x."""
+    """Integrate max(0, 1 - |t|) up to x."""
     low, high = jnp.clip(x, -1, 0), jnp.clip(x, 0, 1)
     return 0.5 * lax.square(low + 1) + high - 0.5 * lax.square(high)
 
@@ -280,10 +280,10 @@ def roi_pool(
 def _largest_in(
     x: Array, boxes_num: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]
 ) -> Array:
-    """The largest element of each cell [r, p, q], 0 for one without pixels.
+    """Find the largest element of each cell [r, p, q]; 0 for a cell without pixels.
 
     Pixels are visited one after the other, as many as the largest cell has: the first of all cells
-    at once, the second of all, and so on. So no pixel is looked at for the cells that lack it.
+    at once, the second of all, and so on. So no pixel is read for the cells that lack it.
     """
     none = jnp.asarray(-jnp.inf, x.dtype)
     number = image_numbers(boxes_num, rows[0].shape[0])[:, None]
@@ -311,19 +311,19 @@ def _largest_in(
 
 
 def _whole(bounds: Array, pixels: int) -> Array:
-    """Bounds of cells as numbers of pixels; a box of NaN has none."""
+    """Convert bounds of cells to pixel numbers; a box of NaN has none."""
     return jnp.where(jnp.isnan(bounds), 0, jnp.clip(bounds, 0, pixels)).astype("int32")
 
 
 def _most(start: Array, end: Array) -> Array:
-    """The number of pixels in the largest cell."""
+    """Count the pixels of the largest cell along one dimension."""
     return jnp.max(end - start, initial=0)
 
 
 def _largest_by_masks(
     x: Array, boxes_num: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]
 ) -> Array:
-    """As `_largest_in`, with a derivative: equal pixels share it."""
+    """Compute `_largest_in` with a derivative: equal pixels share it."""
     images = jnp.take(x, image_numbers(boxes_num, rows[0].shape[0]), 0, mode="clip")
     inside = (_cover_pixels(*rows, x.shape[2]), _cover_pixels(*columns, x.shape[3]))
     none = jnp.asarray(-jnp.inf, x.dtype)

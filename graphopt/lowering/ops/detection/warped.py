@@ -1,4 +1,4 @@
-"""Regions of images that are no grid of pixels, in JAX: points between four pixels."""
+"""Regions of images that are no grid of pixels, in JAX: interpolation between four pixels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt.lowering.registry import lowers
 
 
 def _between(images: Array, numbers: Array, x: Array, y: Array) -> Array:
-    """Values [r, c, ...] of images [n, c, h, w] with these numbers [r] at points [r, ...]."""
+    """Interpolate the images [n, c, h, w] of `numbers` [r] at points [r, ...]; [r, c, ...]."""
     height, width = images.shape[2:]
     pixels = jnp.moveaxis(images, 1, -1).reshape(-1, images.shape[1])
     first = numbers.reshape(-1, *[1] * (x.ndim - 1)).astype(np.int64) * (height * width)
@@ -26,9 +26,9 @@ def _between(images: Array, numbers: Array, x: Array, y: Array) -> Array:
 
 
 def _neighbours(at: Array) -> list[tuple[Array, Array]]:
-    """The pixels on both sides of points along an axis, and their shares.
+    """Find the pixels on both sides of points along an axis, and their shares.
 
-    On a pixel both are that pixel: the slope of the value there is 0, as Paddle's.
+    At a pixel both are that pixel: the slope of the value there is 0, as in Paddle.
     """
     fixed = lax.stop_gradient(at)
     after = at - jnp.floor(fixed)
@@ -130,7 +130,7 @@ def roi_perspective_transform(
 
 
 def _projections(corners: Array, height: int, width: int) -> Array:
-    """The matrix [r, 9] from pixels of a rectangle to those of a quadrangle.
+    """Compute the matrix [r, 9] that maps pixels of a rectangle to pixels of a quadrangle.
 
     A narrow quadrangle fills the left part of the rectangle only, so that its sides keep their
     proportion.
@@ -162,7 +162,7 @@ def _projections(corners: Array, height: int, width: int) -> Array:
 
 
 def _in_quadrangle(column: Array, row: Array, corners: Array) -> Array:
-    """The points [r, h, w] on the border of a quadrangle, or inside by the number of crossings."""
+    """Find the points [r, h, w] on a quadrangle's border, or inside by the parity of crossings."""
     nearly = 1e-4
     on_border = jnp.zeros(column.shape, bool)
     crossings = jnp.zeros(column.shape, np.int32)

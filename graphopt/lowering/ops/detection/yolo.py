@@ -131,12 +131,12 @@ def yolo_loss(
 
 
 def _cross_entropy(x: Array, label: Any) -> Array:
-    """Of the sigmoid of x."""
+    """Compute the cross entropy of the sigmoid of x."""
     return jnp.logaddexp(x, 0) - x * label
 
 
 def _common(centre: Array, side: Array, other_centre: Any, other_side: Any) -> Array:
-    """Intersection over union of boxes by centres and sides, [..., 2] each."""
+    """Compute intersection over union of boxes by centers and sides, [..., 2] each."""
     low = jnp.maximum(centre - side / 2, other_centre - other_side / 2)
     high = jnp.minimum(centre + side / 2, other_centre + other_side / 2)
     common = jnp.prod(jnp.maximum(high - low, 0), -1)
@@ -145,7 +145,7 @@ def _common(centre: Array, side: Array, other_centre: Any, other_side: Any) -> A
 
 
 def _best_anchor(boxes: Array, sizes: np.ndarray[Any, Any]) -> Array:
-    """The index of the anchor most like each box around one centre: [n, b]."""
+    """Find the anchor most like each box when both have the same center; indices [n, b]."""
     zero = jnp.zeros_like(boxes[..., None, :2])
     return jnp.argmax(_common(zero, boxes[..., None, 2:], zero, jnp.asarray(sizes)), -1)
 
@@ -153,7 +153,7 @@ def _best_anchor(boxes: Array, sizes: np.ndarray[Any, Any]) -> Array:
 def _best_overlap(
     out: Array, boxes: Array, there: Array, sizes: np.ndarray[Any, Any], scale_x_y: float
 ) -> Array:
-    """Overlap of the box of each cell with the best matching box."""
+    """Compute the overlap of each cell's box with the box that matches best."""
     _, _, _, rows, columns = out.shape
     grid = np.mgrid[:rows, :columns][::-1].reshape(1, 1, 2, rows, columns).astype(out.dtype)
     shift = -0.5 * (scale_x_y - 1)

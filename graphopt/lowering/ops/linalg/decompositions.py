@@ -99,7 +99,7 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 
 def _singular(both: Array) -> Array:
-    """The number, from 1, of the first pivot that is 0; 0 when there is none."""
+    """Find the first pivot that is 0, counted from 1; 0 without one."""
     zero = jnp.diagonal(both, axis1=-2, axis2=-1) == 0
     if not zero.shape[-1]:
         return jnp.zeros(zero.shape[:-1], np.int32)

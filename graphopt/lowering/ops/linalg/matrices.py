@@ -14,7 +14,7 @@ from graphopt.lowering.registry import lowers
 
 @jax.custom_jvp
 def _cholesky(x: Array) -> Array:
-    """The lower factor, from the lower triangle, whatever the other one holds."""
+    """Compute the lower Cholesky factor from the lower triangle alone."""
     return jnp.linalg.cholesky(x, symmetrize_input=False)
 
 

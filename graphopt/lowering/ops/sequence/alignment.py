@@ -70,7 +70,7 @@ def warprnnt(
 
 
 def _transducer_scores(waits: Array, emits: Array) -> Array:
-    """The log-probability [time, batch, length + 1] of all paths to each state.
+    """Compute the log-probability [time, batch, length + 1] of all paths to each state.
 
     `waits` has that shape, `emits` one label less; a path to a label comes from the label before at
     the same time, or from the same label at the time before.
@@ -97,7 +97,10 @@ def _transducer_scores(waits: Array, emits: Array) -> Array:
 
 
 def _clipped_log_softmax(logits: Array) -> Array:
-    """As in Paddle no probability is below the smallest normal number; the gradient ignores it."""
+    """Compute log-softmax; as in Paddle, no probability is below the smallest normal number.
+
+    The gradient ignores the clipping.
+    """
     shifted = below_max(wide(logits), -1)
     scores = shifted - log_sum(shifted, -1)
     least = np.log(np.finfo(scores.dtype).tiny)
@@ -105,7 +108,7 @@ def _clipped_log_softmax(logits: Array) -> Array:
 
 
 def _forward_scores(scores: Array, label: Array, steps: Array, length: Array, blank: int) -> Array:
-    """The log-probability of all paths to each state: the labels, with blanks around each."""
+    """Compute the log-probability of all paths to each state: labels with blanks around each."""
     batch, longest = label.shape
     count, classes = 2 * longest + 1, scores.shape[2]
     states = jnp.full((batch, count), blank, np.int64).at[:, 1::2].set(label)
@@ -133,7 +136,7 @@ def _forward_scores(scores: Array, label: Array, steps: Array, length: Array, bl
 
 
 def _steps_needed(label: Array, length: Array) -> Array:
-    """The number of steps that the labels take, with a blank between equal ones."""
+    """Count the steps that the labels take, with a blank between equal ones."""
     longest = label.shape[1]
     before = jnp.concatenate([label[:, :1] - 1, label[:, :-1]], 1)[:, :longest]
     repeats = (label == before) & (np.arange(longest) < length[:, None])

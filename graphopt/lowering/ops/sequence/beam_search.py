@@ -80,7 +80,7 @@ def beam_search(
 
 
 def _beams_of_each(levels: list[Numbers], level: int) -> Numbers:
-    """The number of rows that belong to each item of a level."""
+    """Count the rows that belong to each item of a level."""
     sizes = levels[-1]
     for outer in reversed(levels[level:-1]):
         sums = np.concatenate([[0], np.cumsum(sizes)])
@@ -90,7 +90,7 @@ def _beams_of_each(levels: list[Numbers], level: int) -> Numbers:
 
 
 def _best(candidates: list[_Item], count: int) -> list[_Item]:
-    """The best `count` candidates, best first, those that are equal in Paddle's order.
+    """Select the best `count` candidates, best first, equal ones in Paddle's order.
 
     Paddle inserts one candidate after the other, and of equal ones in the last place the later
     stays. Candidates below the `count` best scores have no influence and are left out first.
@@ -141,7 +141,7 @@ class _Step(NamedTuple):
 
 
 def _backtrace(steps: list[_Step], source: int, end_id: int) -> list[list[tuple[int, Any]]]:
-    """The sentences of a source, last word first, each word with its score.
+    """Collect the sentences of a source, last word first, each word with its score.
 
     They start at the last step at which the source has candidates. Of the words that end a sentence
     one is kept.

@@ -1,4 +1,4 @@
-"""Concatenated sequences in JAX: each row has the number of its sequence."""
+"""Concatenated sequences in JAX: each row has the index of its sequence."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from graphopt.lowering.registry import lowers
 
 
 def ends_of(lengths: Array) -> Array:
-    """The first row after each sequence."""
+    """Compute the end of each sequence: the first row after it."""
     return jnp.cumsum(lengths.astype(np.int64))
 
 
 def numbers_of(lengths: Array, rows: int) -> Array:
-    """The number of the sequence of each row."""
+    """Find the sequence of each row."""
     return jnp.searchsorted(ends_of(lengths), jnp.arange(rows), side="right").astype(np.int32)
 
 
 def _column(values: Array, rank: int) -> Array:
-    """A vector in a shape that broadcasts to rows of this rank."""
+    """Reshape a vector to broadcast to rows of this rank."""
     return values.reshape(-1, *(1,) * (rank - 1))
 
 
@@ -55,9 +55,9 @@ def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> 
 def _around(
     x: Array, lengths: Array, start: int, count: int, padding: Array | None = None
 ) -> Array:
-    """For each row [d] the `count` rows [count, d] from `start` rows away on.
+    """Gather for each row [d] the `count` rows [count, d] at offsets from `start` on.
 
-    0 where its sequence has none, or a row of the padding.
+    Rows outside the sequence are 0, or rows of the padding.
     """
     rows = x.shape[0]
     if not rows:

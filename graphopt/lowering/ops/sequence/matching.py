@@ -1,4 +1,4 @@
-"""Sequences of two texts side by side, and those with a tag: sizes come from the data."""
+"""Pairs of text sequences, and sequences with a tag: sizes come from the data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Recurrent networks in JAX: one loop for each layer and direction.
 
-The inputs of all steps are multiplied with the weights at once, before the loop.
+The inputs of all steps are multiplied by the weights at once, before the loop.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _scan(
     reverse: bool,
     zero_padding: bool,
 ) -> tuple[Array, States]:
-    """One direction of one layer: the outputs of all steps and the final states.
+    """Run one direction of one layer; return the outputs of all steps and the final states.
 
     Backwards, the padding comes first and leaves the initial states alone.
     """
@@ -197,7 +197,7 @@ def _steps(
     sizes: tuple[int, ...],
     is_reverse: bool,
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """The first row of each sequence, and the states before it, in the order of the steps."""
+    """Prepare a scan's inputs: rows, marks at each sequence's first row, and its initial states."""
     rows = x.shape[0]
     numbers = numbers_of(lengths, rows)
     ends = jnp.take(ends_of(lengths), numbers)
@@ -264,7 +264,7 @@ def sequence_lstmp(
 
 
 def _clip(x: Array, limit: float) -> Array:
-    """x within the limit; clipped elements pass no gradient on."""
+    """Clip x to the limit; clipped elements pass no gradient on."""
     if limit <= 0:
         return x
     return jnp.where(jnp.abs(x) < limit, x, lax.stop_gradient(jnp.clip(x, -limit, limit)))
@@ -282,7 +282,7 @@ def _lstm_step(
     project: Callable[[Multiply, Array], Array] = lambda _, hidden: hidden,
     cell_clip: float = 0.0,
 ) -> tuple[Array, Array]:
-    """The hidden states, projected, and the cells of every row."""
+    """Compute the hidden states, projected, and the cells of every row."""
     matrix, biases = wide(weights[0]), wide(bias).reshape(-1)
     size = matrix.shape[1] // 4
     of_gate, of_cell, of_candidate = activations

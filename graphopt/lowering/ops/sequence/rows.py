@@ -1,4 +1,4 @@
-"""Sequences joined, cut, repeated and put in another order, in JAX."""
+"""Sequences concatenated, sliced, repeated and reordered, in JAX."""
 
 from __future__ import annotations
 

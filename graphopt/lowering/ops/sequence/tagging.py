@@ -21,9 +21,9 @@ from graphopt.lowering.registry import lowers
 
 
 class _Steps:
-    """Scores with the time first, [n, tags] or [steps, sequences, tags], and which steps count.
+    """Scores with the time first, [n, tags] or [steps, sequences, tags], and masks of the steps.
 
-    `first` and `last` say where a sequence starts and ends, `inside` which steps are of one.
+    `first` and `last` mark the ends of each sequence, `inside` the steps that belong to one.
     """
 
     def __init__(self, emission: Array, lengths: Array) -> None:
@@ -45,20 +45,20 @@ class _Steps:
             self.inside = jnp.ones(emission.shape[0], bool)
 
     def tags(self, label: Array) -> Array:
-        """Labels with the time first."""
+        """Put the time axis of labels first."""
         rank = self.first.ndim
         flat = label.reshape(label.shape[:rank]).astype(np.int64)
         return flat.T if self.is_padded else flat
 
     def at_last(self, values: Array) -> Array:
-        """The value of the last step of each sequence; of any step for an empty one."""
+        """Take the value at the last step of each sequence; of any step for an empty one."""
         if self.is_padded:
             at = jnp.maximum(self.lengths - 1, 0)
             return values[at, jnp.arange(values.shape[1])]
         return jnp.take(values, jnp.maximum(ends_of(self.lengths) - 1, 0), 0)
 
     def sums(self, values: Array) -> Array:
-        """The sum of a number of each step over each sequence."""
+        """Sum the values of the steps of each sequence."""
         values = jnp.where(self.inside, values, 0.0)
         if self.is_padded:
             return values.sum(0)
@@ -164,7 +164,7 @@ _TAGS = {
 
 
 def _chunks(labels: Array, first: Array, inside: Array, types: int, scheme: str) -> list[Array]:
-    """For each row its type, whether a chunk starts there, and where the chunk of it ends."""
+    """Find each row's type, a mark where a chunk starts, and the end of its chunk."""
     kinds, begin, within, end, single = _TAGS[scheme]
     tag, kind = labels % kinds, jnp.where(inside, labels // kinds, types)
     tag_before = jnp.concatenate([tag[:1], tag[:-1]])
@@ -216,6 +216,6 @@ def chunk_eval(
 
 
 def _share(part: Array, whole: Array) -> Array:
-    """part / whole in float32, 0 of nothing."""
+    """Compute part / whole in float32, 0 for an empty whole."""
     part, whole = part.astype(np.float32), whole.astype(np.float32)
     return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1.0), 0.0)

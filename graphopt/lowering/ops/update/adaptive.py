@@ -13,12 +13,12 @@ from graphopt.lowering.registry import lowers
 
 
 def round_as(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]:
-    """New values in the dtypes of those that they replace."""
+    """Round new values to the dtypes of the old ones."""
     return tuple(value.astype(like.dtype) for value, like in zip(new, old, strict=True))
 
 
 def norm(x: Array, replicas: Replicas = ALONE) -> Array:
-    """The Euclidean norm of a tensor whose parts are on the replicas."""
+    """Compute the Euclidean norm of a tensor whose parts are on the replicas."""
     return lax.sqrt(replicas.sum_of_parts(jnp.sum(lax.square(x))))
 
 

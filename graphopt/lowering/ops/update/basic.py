@@ -11,7 +11,7 @@ from graphopt.lowering.registry import lowers
 
 
 def scalar(value: Array, like: Array) -> Array:
-    """A learning rate or a power of beta, which has shape [1] or [], in the dtype of `like`."""
+    """Convert a learning rate or a power of beta, of shape [1] or [], to the dtype of `like`."""
     return value.reshape(()).astype(like.dtype)
 
 

@@ -14,7 +14,7 @@ from graphopt.lowering.registry import lowers
 
 
 def _all(kind: type[FusedUpdate], rule: Any, values: dict[str, Any]) -> tuple[Array, ...]:
-    """The results of all updates, one after the other."""
+    """Compute all updates, one after the other."""
     lists = {name: values.pop(name) for name, _ in kind.SLOTS}
     stacked = values.pop("stacked")
     results: list[Array] = []

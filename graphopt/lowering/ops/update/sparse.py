@@ -1,6 +1,6 @@
 """Updates from sparse gradients in JAX; half types are updated in float32.
 
-Those of rows write into the table itself: table and state are donated, so that a step touches no
+Updates of rows write into the table itself: table and state are donated, so that a step touches no
 other row.
 """
 
@@ -30,7 +30,7 @@ def sparse_adam_step(
     epsilon: float,
     uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
-    """Adam with the powers of the next step; moments and powers are after the parameter."""
+    """Update by Adam with the powers of the next step; return parameter, moments and powers."""
     powers = wide(beta1_pow) * beta1, wide(beta2_pow) * beta2
     state = learning_rate, moment1, moment2, *powers, None
     moved, m1, m2, *_ = adam(param, grad, *state, beta1, beta2, epsilon, uncorrected_epsilon)
@@ -40,7 +40,7 @@ def sparse_adam_step(
 def _choose_rows(
     looked_up: Array | None, new: tuple[Array, ...], old: tuple[Array, ...]
 ) -> tuple[Array, ...]:
-    """New tables where a row was looked up, the old ones elsewhere; powers are new."""
+    """Select new tables where a row was looked up, old ones elsewhere; powers are new."""
     if looked_up is None:
         return new
     kept = [jnp.where(looked_up > 0, n, o) for n, o in zip(new, old, strict=False)]
@@ -97,9 +97,9 @@ def sparse_adamw(
 def rows_of(
     param: Array, ids: Sequence[Array], grads: Sequence[Array], padding: Sequence[int]
 ) -> tuple[Array, Array]:
-    """The numbers of all rows that were looked up, [n], and their gradients, [n, width].
+    """Collect the numbers of all looked-up rows, [n], and their gradients, [n, width].
 
-    Numbers of rows that get nothing are past the end of the table, where nothing is written.
+    Numbers of padding rows are past the end of the table, where nothing is written.
     """
     nowhere = param.shape[0]
     numbers = [
@@ -112,10 +112,10 @@ def rows_of(
 
 
 def merge_rows(count: int, numbers: Array, rows: Array) -> tuple[Array, Array]:
-    """Rows [n, width] of a table of `count` rows, those of one number added up.
+    """Sum the rows [n, width] that have the same number in a table of `count` rows.
 
-    Each number has one place, where its sum is; the others hold zeros, and a number that is past
-    the end of the table. No sort: the last place written to a table of places counts.
+    One index of each number holds its sum; the others hold zeros, and a number past the end of the
+    table. No sort: the last index written to a table of indices counts.
     """
     places = jnp.arange(numbers.shape[0], dtype=jnp.int32)
     last = jnp.zeros(count, jnp.int32).at[numbers].set(places, mode="drop")
@@ -131,7 +131,7 @@ def updated_rows(
     padding: Sequence[int],
     step: Callable[..., tuple[Array, ...]],
 ) -> tuple[Array, ...]:
-    """The tables after `step`, of their rows and the gradient, followed by its other results.
+    """Update rows of the tables by `step`; return the tables, and its other results.
 
     Tables are [rows, width]; `step` takes [n, width] of each, and their gradient.
     """

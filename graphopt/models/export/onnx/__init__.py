@@ -1,6 +1,6 @@
-"""ONNX: one rule for each op, in files of the same names as those of the dialect and the lowering.
+"""ONNX export: one rule per op, in files named as in the dialect and the lowering.
 
-`onnx` and `onnx-ir` are imported when a model is written, and by nothing else.
+`onnx` and `onnx-ir` are imported only when a model is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OPSET = 20
 
 
 def _import_needed(module: str) -> Any:
-    """A module of this room; UnsupportedError without the packages that it needs."""
+    """Import a module of this package; raise UnsupportedError if a required package is missing."""
     try:
         return import_module(f"{__name__}.{module}")
     except ModuleNotFoundError as error:
@@ -36,7 +36,7 @@ def _import_needed(module: str) -> Any:
 def write_onnx(
     path: Path, model: LoadedModel, module: ModuleOp, opset: int | None = None
 ) -> tuple[list[Path], ExportedFunction]:
-    """Write a model as `.onnx`: the files, the main one first, and the function that they hold.
+    """Write a model as `.onnx`; return the files, the main one first, and the function in them.
 
     Raises UnsupportedError for a program that updates state, and with all ops that ONNX has no
     operators for; ValueError for an opset that cannot be written. Nothing is written then.
@@ -45,6 +45,6 @@ def write_onnx(
 
 
 def refusals(module: ModuleOp, opset: int | None = None) -> dict[tuple[str, str], list[str]]:
-    """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
+    """Map ops that ONNX has no operators for, with the reason, to the names of their results."""
     file = _import_needed("file")
     return file.refusals_of(module, file.checked_opset(opset))

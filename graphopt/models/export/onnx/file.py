@@ -1,4 +1,4 @@
-"""An ONNX file of a model, with its parameters inside, or beside it where they are too many."""
+"""An ONNX file of a model, with its parameters inside, or in a second file if they are large."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = 1024
 
 
 def checked_opset(opset: int | None) -> int:
-    """The opset, or the usual one; ValueError for one that cannot be written."""
+    """Return the opset, by default the usual one; raise ValueError for an unsupported one."""
     if opset is not None and opset not in IR_VERSIONS:
         known = ", ".join(map(str, IR_VERSIONS))
         raise ValueError(f"opset {opset} cannot be written; those that can are {known}")
@@ -34,7 +34,7 @@ def checked_opset(opset: int | None) -> int:
 def write(
     path: Path, model: LoadedModel, module: ModuleOp, opset: int | None = None
 ) -> tuple[list[Path], ExportedFunction]:
-    """`write_onnx` of the package."""
+    """Write the files of `write_onnx`."""
     made, function = onnx_model(model, module, checked_opset(opset))
     held = [v for v in made.graph.initializers.values() if v.const_value is not None]
     sizes = [value.const_value.nbytes for value in held if value.const_value is not None]
@@ -49,7 +49,7 @@ def write(
 
 
 def _moved_out(held: Sequence[ir.Value], file: Path) -> list[bytes | memoryview]:
-    """The bytes of the parameters one after the other, to which the values then point."""
+    """Collect the bytes of large parameters, and make the values refer to the data file."""
     parts: list[bytes | memoryview] = []
     at = 0
     for value in held:
@@ -70,7 +70,7 @@ def _moved_out(held: Sequence[ir.Value], file: Path) -> list[bytes | memoryview]
 def onnx_model(
     model: LoadedModel, module: ModuleOp, opset: int = OPSET
 ) -> tuple[ir.Model, ExportedFunction]:
-    """The module with the values of its parameters as a model of ONNX, and as a function."""
+    """Convert a module and its parameters to an ONNX model; return it and the function."""
     function = function_of(model, module, "arguments")
     written = function.plan.written
     if written:

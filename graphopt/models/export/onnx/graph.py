@@ -1,4 +1,4 @@
-"""A module as an ONNX graph: ports become inputs, initializers and outputs, regions subgraphs."""
+"""The ONNX graph of a module: ports become inputs, initializers and outputs, regions subgraphs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Writer(RegionWriter):
-    """Writes the ops of blocks; what cannot be written is listed in `refusals` by op and reason."""
+    """Writes the ops of blocks; `refusals` lists unsupported ops with the reason."""
 
     shared: Shared
     refusals: dict[tuple[str, str], list[str]] = field(
@@ -54,7 +54,7 @@ class Writer(RegionWriter):
     collected: set[Operation] = field(default_factory=set[Operation])
 
     def block(self, emit: Nodes, block: Block) -> list[Value]:
-        """Write the ops of a block; the values that it ends with."""
+        """Write the ops of a block; return the operands of its terminator."""
         ended: Sequence[SSAValue] = ()
         for op in block.ops:
             if isinstance(op, (Yield, ReturnOp)):
@@ -101,7 +101,7 @@ class Writer(RegionWriter):
         return write_op(emit, op_class, {**bound, **attrs}, types, used)  # pyright: ignore
 
     def _stand_in(self, emit: Nodes, value: SSAValue) -> Value | Parts:
-        """A value for one that cannot be written, so that the ops after it are looked at, too."""
+        """Create a placeholder for an unsupported value, so that its users are checked, too."""
         dtype = dtype_of(value.type)
         type_ = ir.TensorType(ir.DataType.from_numpy(REAL.get(dtype, dtype.numpy)))
         made = ir.Value(name=self.shared.name(emit.base), type=type_)
@@ -110,7 +110,7 @@ class Writer(RegionWriter):
     def _set_type(
         self, value: SSAValue, result: Value | Parts, new: Sequence[ir.Node]
     ) -> Value | Parts:
-        """The result with its type and its name; one that was there before keeps its own."""
+        """Set type and name of a result; a value from another node keeps its name."""
         if isinstance(result, Parts):
             for part in (result.real, result.imag):
                 part.shape = onnx_shape(value.type) if part.shape is None else part.shape
@@ -129,10 +129,10 @@ class Writer(RegionWriter):
         flags: Sequence[int] = (),
         collected: Sequence[int] = (),
     ) -> ir.Graph:
-        """A region as a graph; its inputs are `first`, then the arguments of the block.
+        """Write a region as a graph; its inputs are `first`, then the arguments of the block.
 
-        Results at the places in `flags` are conditions, which have no dimensions. Arguments at
-        those in `collected` are arrays: the graph has no such inputs, and their new elements are
+        Results at the indices in `flags` are conditions, which have no dimensions. Arguments at the
+        indices in `collected` are arrays: the graph has no such inputs, and their new elements are
         its last results.
         """
         own = Nodes(self.shared)
@@ -155,7 +155,7 @@ class Writer(RegionWriter):
         )
 
     def argument(self, value: SSAValue) -> Value:
-        """The argument of a block as an input of a graph."""
+        """Create the graph input of a block argument."""
         made = ir.Value(
             name=self.shared.name(_hint(value)),
             type=ir.TensorType(ir.DataType.from_numpy(dtype_of(value.type).numpy)),
@@ -171,7 +171,7 @@ def graph_of(
     inputs: Sequence[Port],
     opset: int,
 ) -> ir.Model:
-    """The module as a model that takes `inputs` and gives what the module fetches.
+    """Write a module as a model from `inputs` to the module's fetches.
 
     Raises UnsupportedError with all ops that ONNX has no operators for.
     """
@@ -197,7 +197,7 @@ IR_VERSIONS = {20: 9, 21: 10, 22: 10, 23: 11}
 
 
 def refusals_of(module: ModuleOp, opset: int) -> Mapping[tuple[str, str], list[str]]:
-    """The ops of a module that ONNX has no operators for, with reasons: the values of each."""
+    """Map ops that ONNX has no operators for, with the reason, to the names of their results."""
     ports = signature_of(module).arguments
     zeros = {p.name: np.broadcast_to(p.dtype.numpy.type(0), _close_sizes(p)) for p in ports}
     feeds = [port for port in ports if port.kind == FEED]
@@ -211,7 +211,7 @@ def _close_sizes(port: Port) -> tuple[int, ...]:
 def _write_module(
     module: ModuleOp, parameters: Mapping[str, Array], inputs: Sequence[Port], opset: int
 ) -> tuple[Writer, Nodes, list[Value], list[Value], list[Value]]:
-    """The writer with what it refused, the nodes, the inputs, the parameters and the outputs."""
+    """Write a module; return the writer, the nodes, the inputs, the parameters and the outputs."""
     function, signature = main_function(module), signature_of(module)
     shared = Shared(opset)
     emit = Nodes(shared)
@@ -242,7 +242,7 @@ def _write_module(
 
 
 def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
-    """One message with everything that cannot be written."""
+    """Compose one message that lists every unsupported op."""
     lines = [
         f"  {name} ({', '.join(values[:3])}{', ...' if len(values) > 3 else ''}): {reason}"
         for (name, reason), values in refusals.items()
@@ -268,14 +268,14 @@ REAL = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}
 
 
 def _to_stored(array: Array) -> Array:
-    """Complex numbers with their parts along a new last axis."""
+    """Split complex numbers into both parts along a new last axis."""
     if not np.iscomplexobj(array):
         return array
     return np.stack([array.real, array.imag], -1)
 
 
 def _input(port: Port) -> Value:
-    """An input; its open sizes are named after it, so that they may vary."""
+    """Create an input; its open sizes get symbolic names, so that they may vary."""
     dims = [
         f"{port.name}.{axis}" if size == UNKNOWN else size for axis, size in enumerate(port.shape)
     ]
@@ -285,12 +285,12 @@ def _input(port: Port) -> Value:
 
 
 def onnx_shape(type_: Any) -> ir.Shape:
-    """The shape of a tensor type; open sizes are not known."""
+    """Convert a tensor type to its shape; open sizes are unknown."""
     return ir.Shape([None if size == UNKNOWN else size for size in shape_of(type_)])
 
 
 def copy_value(emit: Nodes, value: Value) -> Value:
-    """The same value under another name."""
+    """Copy a value to get another name."""
     made = emit("Identity", value)
     made.shape = value.shape
     return made
@@ -301,7 +301,7 @@ def _hint(value: SSAValue) -> str:
 
 
 def _op_name(op: PdOp) -> str:
-    """The name of an op; of one whose sizes a run decides, that of the op which it stands for."""
+    """Return the name of an op; of a `Dynamic` op, the name of the op that it wraps."""
     return op.attr("op") if isinstance(op, Dynamic) else op.name
 
 

@@ -1,4 +1,4 @@
-"""Scans that rules write themselves: one step of a recurrence along the first axis."""
+"""Scans that rules write directly: one step of a recurrence along the first axis."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Step: TypeAlias = Callable[[Nodes, Values, Values], tuple[Values, Values]]
 def scan(
     emit: Nodes, states: Values, sequences: Values, step: Step, reverse: bool = False
 ) -> tuple[Values, Values]:
-    """The states after the last step, and the results of all steps.
+    """Emit a Scan; return the states after the last step, and the results of all steps.
 
-    Raises NotInOnnx where there is no step: ONNX Runtime fails then.
+    Raises NotInOnnx for a scan without steps, which ONNX Runtime cannot run.
     """
     if any(sizes_of(value)[0] == 0 for value in sequences if value.shape is not None):
         raise NotInOnnx("it has no steps")

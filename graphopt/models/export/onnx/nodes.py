@@ -1,4 +1,4 @@
-"""The nodes of one ONNX graph, as rules write them, and what all graphs of a model share."""
+"""The nodes of one ONNX graph, as rules emit them, and the state shared by a model's graphs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FEW = 16
 
 
 class NotInOnnx(UnsupportedError):
-    """An op, or a use of it, that ONNX has no operators for; the message says what of it."""
+    """An op, or a use of it, that ONNX has no operators for; the message gives the reason."""
 
 
 def _dtype(type_: ir.DataType) -> DType:
@@ -57,13 +57,13 @@ def _dtype(type_: ir.DataType) -> DType:
 
 
 def dtype_of(value: Value) -> DType:
-    """The element type of a value."""
+    """Return the element type of a value."""
     assert value.dtype is not None, value
     return _dtype(value.dtype)
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:
-    """The dimensions of a value; UNKNOWN for open ones."""
+    """Return the dimensions of a value; UNKNOWN for open ones."""
     assert value.shape is not None, value
     return tuple(dim if isinstance(dim, int) else UNKNOWN for dim in value.shape)
 
@@ -75,7 +75,7 @@ def is_half(value: Value) -> bool:
 
 @dataclass(frozen=True)
 class Parts:
-    """Complex numbers as their real and their imaginary parts, which ONNX has operators for."""
+    """A complex tensor as its real and imaginary parts, which ONNX has operators for."""
 
     real: Value
     imag: Value
@@ -83,7 +83,7 @@ class Parts:
 
 @dataclass
 class Shared:
-    """The opset, the constants and the names that the graphs of one model have in common."""
+    """The opset, the constants and the names shared by the graphs of one model."""
 
     opset: int
     taken: set[str] = field(default_factory=set[str])
@@ -93,7 +93,7 @@ class Shared:
     )
 
     def name(self, wanted: str) -> str:
-        """A name that no other value has: the wanted one, or that with a number."""
+        """Reserve an unused name: the wanted one, numbered if it is taken."""
         name, number = wanted, 0
         while name in self.taken:
             number += 1
@@ -102,13 +102,13 @@ class Shared:
         return name
 
     def hold(self, parameter: Value) -> None:
-        """Note a parameter; a constant with all of its elements is the parameter itself."""
+        """Register a parameter, so that an equal constant reuses it."""
         array = array_of(parameter)
         if array is not None and array.size > _FEW:
             self._alike.setdefault(_sample(array), []).append(parameter)
 
     def constant(self, array: Array, base: str) -> Value:
-        """A constant; equal ones are one."""
+        """Create a constant; return the existing one if an equal constant exists."""
         candidates = self._alike.setdefault(_sample(array), [])
         for found in candidates:
             if _is_same(array, array_of(found)):
@@ -123,7 +123,7 @@ class Shared:
 class Nodes:
     """Adds nodes to one graph: `emit("Relu", x)` is the value of a new node.
 
-    An operator that ONNX does not declare for a dtype is applied in a wider one, and its result
+    If ONNX does not define an operator for a dtype, it is applied in a wider one and its result is
     converted back. `base` begins the names of new values.
     """
 
@@ -137,15 +137,16 @@ class Nodes:
     def __call__(
         self, op: str, *inputs: Value | None, dtype: str | None = None, **attrs: Any
     ) -> Value:
-        """The first result of an operator."""
+        """Emit an operator and return its first result."""
         return self.all(op, *inputs, dtypes=(dtype,), **attrs)[0]
 
     def all(
         self, op: str, *inputs: Value | None, dtypes: Sequence[str | None], **attrs: Any
     ) -> tuple[Value, ...]:
-        """All results of an operator, one for each dtype; None is the usual one.
+        """Emit an operator and return its results, one per dtype; None means the default dtype.
 
-        An attribute that is called `dtype`, as the argument here is, is given as `dtype_`.
+        An ONNX attribute named `dtype` is passed as `dtype_`, since `dtype` is an argument of
+        `__call__`.
         """
         while inputs and inputs[-1] is None:  # ONNX Runtime reads an empty name at the end
             inputs = inputs[:-1]
@@ -177,7 +178,7 @@ class Nodes:
         return results
 
     def _instead(self, instead: ir.Value | Array | Instead) -> Value:
-        """The value that a rule gives instead of a node."""
+        """Create the value that a simplification returns instead of the node."""
         if isinstance(instead, ir.Value):
             return instead
         if not isinstance(instead, Instead):
@@ -193,7 +194,7 @@ class Nodes:
         return ir.Value(name=self.shared.name(f"{self.base}.{op}"), type=type_)
 
     def _widen(self, schema: OpSchema, at: int, value: Value, widened: dict[str, DType]) -> Value:
-        """The operand in the first dtype that the operator takes; notes the one that it had."""
+        """Cast an operand to the first wider dtype the operator supports; record its own dtype."""
         variable = _formals(schema.inputs, at + 1)[at].type_str
         allowed, own = (
             _allowed_types(schema.name, schema.since_version).get(variable),
@@ -208,22 +209,22 @@ class Nodes:
         raise NotInOnnx(f"its operator {schema.name} is not for {own!s}")
 
     def constant(self, array: Array) -> Value:
-        """A constant; equal ones are one."""
+        """Create a constant; return the existing one if an equal constant exists."""
         return self.shared.constant(np.ascontiguousarray(array).reshape(np.shape(array)), self.base)
 
     def number(self, number: float, like: Value | str) -> Value:
-        """A constant of no dimensions, of this dtype or that of a value."""
+        """Create a constant without dimensions, in the given dtype or a value's."""
         dtype = as_dtype(like) if isinstance(like, str) else dtype_of(like)
         return self.constant(convert_as_x86(number, dtype))
 
     def ints(self, numbers: Ints) -> Value:
-        """A vector of int64, constant or computed."""
+        """Create a vector of int64 from numbers or a computed value."""
         if not isinstance(numbers, ir.Value):
             return self.constant(np.asarray(numbers, np.int64))
         return self.reshape(self.cast(numbers, "int64"), self.ints([-1]))
 
     def cast(self, value: Value, dtype: str) -> Value:
-        """The value in another dtype, or itself."""
+        """Cast a value to another dtype; return it unchanged if it has that dtype."""
         if dtype_of(value) == dtype:
             return value
         to = ir.DataType.from_numpy(as_dtype(dtype).numpy)
@@ -234,49 +235,49 @@ class Nodes:
         return converted_
 
     def size(self, value: Value, axis: int) -> Value:
-        """The size of an axis, as a vector of one number."""
+        """Return the size of an axis as a vector of one element."""
         known = UNKNOWN if value.shape is None else sizes_of(value)[axis]
         if known != UNKNOWN:
             return self.ints([known])
         return self("Shape", value, start=axis, end=axis + 1 or None)
 
     def range(self, end: Value) -> Value:
-        """The numbers from 0 up to, but without, one of int64."""
+        """Emit the int64 numbers from 0 to `end`, exclusive."""
         last = self.reshape(end, self.ints([]))
         return self("Range", self.number(0, "int64"), last, self.number(1, "int64"))
 
     def places(self, value: Value, axis: int = 0) -> Value:
-        """The numbers of the places along an axis, in order."""
+        """Emit the indices along an axis, in order."""
         known = UNKNOWN if value.shape is None else sizes_of(value)[axis]
         if known != UNKNOWN:
             return self.constant(np.arange(known))
         return self.range(self.size(value, axis))
 
     def zeros(self, sizes: Value, like: Value | str, fill: float = 0) -> Value:
-        """A tensor of one number, in these sizes."""
+        """Emit a tensor of these sizes filled with one number."""
         return self("Expand", self.number(fill, like), sizes)
 
     def shape(self, value: Value, start: int = 0, end: int | None = None) -> Value:
-        """The sizes of some axes, as a vector."""
+        """Return the sizes of a range of axes as a vector."""
         known = sizes_of(value)[start:end]
         if UNKNOWN not in known:
             return self.ints(known)
         return self("Shape", value, start=start, end=end)
 
     def join_sizes(self, parts: Sequence[int | Value]) -> Value:
-        """Sizes, each a number or a vector, as one vector."""
+        """Concatenate sizes, each a number or a vector, to one vector."""
         if all(isinstance(part, int) for part in parts):
             return self.ints([part for part in parts if isinstance(part, int)])
         vectors = [self.ints([part]) if isinstance(part, int) else part for part in parts]
         return vectors[0] if len(vectors) == 1 else self("Concat", *vectors, axis=0)
 
     def reshape(self, value: Value, sizes: Sequence[int | Value] | Value) -> Value:
-        """The same elements; 0 keeps the size at its place, one -1 takes the rest."""
+        """Reshape a value; 0 keeps the size at its position, one -1 is inferred."""
         wanted = sizes if isinstance(sizes, ir.Value) else self.join_sizes(sizes)
         return self("Reshape", value, wanted)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
-        """The axes in another order."""
+        """Permute the axes."""
         if list(perm) == list(range(len(perm))):
             return value
         made = self("Transpose", value, perm=list(perm))
@@ -285,24 +286,24 @@ class Nodes:
         return made
 
     def unsqueeze(self, value: Value, *axes: int) -> Value:
-        """New axes of size 1."""
+        """Insert axes of size 1."""
         return self("Unsqueeze", value, self.ints(axes)) if axes else value
 
     def squeeze(self, value: Value, *axes: int) -> Value:
-        """Without these axes, of size 1."""
+        """Remove axes of size 1."""
         return self("Squeeze", value, self.ints(axes)) if axes else value
 
     def cut(
         self, value: Value, axes: Sequence[int], starts: Ints, ends: Ints, steps: Ints = ()
     ) -> Value:
-        """A range of some axes."""
+        """Slice a range of some axes."""
         strides = steps if isinstance(steps, ir.Value) or steps else [1] * len(axes)
         vectors = [self.ints(part) for part in (starts, ends, axes, strides)]
         return self("Slice", value, *vectors)
 
 
 def finish_nodes(nodes: Sequence[ir.Node], results: Sequence[Value]) -> list[ir.Node]:
-    """The nodes that results need, in their order, each with the name of its first result."""
+    """Keep the nodes that the results need, in order; name each after its first result."""
     needed, found = set(results), list[ir.Node]()
     for node in reversed(nodes):
         if needed.intersection(node.outputs):
@@ -313,14 +314,14 @@ def finish_nodes(nodes: Sequence[ir.Node], results: Sequence[Value]) -> list[ir.
 
 
 def read_by(nodes: Iterable[ir.Node]) -> Iterator[Value]:
-    """All values that nodes read, in subgraphs too."""
+    """Yield all values that nodes read, in subgraphs too."""
     for node in nodes:
         yield from (value for value in node.inputs if value is not None)
         yield from read_inside(node)
 
 
 def read_inside(node: ir.Node) -> Iterator[Value]:
-    """The values that the subgraphs of a node read or give."""
+    """Yield the values that the subgraphs of a node read or return."""
     for attribute in node.attributes.values():
         if attribute.type == ir.AttributeType.GRAPH:
             inner = attribute.as_graph()
@@ -329,21 +330,21 @@ def read_inside(node: ir.Node) -> Iterator[Value]:
 
 
 def initializer(name: str, array: Array) -> Value:
-    """A value that the model holds."""
+    """Create a value whose array the model stores."""
     tensor = ir.Tensor(array, name=name)
     type_ = ir.TensorType(tensor.dtype)
     return ir.Value(name=name, type=type_, shape=ir.Shape(array.shape), const_value=tensor)
 
 
 def _sample(array: Array) -> tuple[Any, ...]:
-    """The same for equal arrays: all of a small one, and some elements of a large one."""
+    """Compute a hash key of an array from all of its elements, or some if it is large."""
     flat = array.reshape(-1)
     some = flat if array.nbytes < _LARGE else flat[:: max(1, array.size // 64)]
     return array.dtype.name, array.shape, some.tobytes()
 
 
 def _is_same(array: Array, other: Array | None) -> bool:
-    """True for the same bytes, which not-a-number may be among; the shapes are equal."""
+    """True if the bytes are equal, so that NaN equals NaN; the shapes must be equal."""
     if other is None:
         return False
     ours, theirs = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (array, other))
@@ -356,7 +357,7 @@ def _key(
     attributes: Mapping[str, Any],
     dtypes: Sequence[str | None],
 ) -> tuple[Any, ...] | None:
-    """The same for two nodes that give the same; None for one that is by itself."""
+    """Compute a key that is equal for nodes with equal results; None for nodes never shared."""
     if op in _NEVER_SHARED or op.startswith("Random"):
         return None
     plain: list[tuple[str, Any]] = []
@@ -370,7 +371,7 @@ def _key(
 def _vector(
     op: str, values: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> ir.Shape | None:
-    """The number of sizes that operators on sizes give, where it is known."""
+    """Infer the number of sizes that an operator on sizes returns, if known."""
     shapes = [None if value is None else value.shape for value in values]
     if op == "Shape" and shapes[0] is not None:
         axes = range(len(shapes[0]))[attributes.get("start", 0) : attributes.get("end")]
@@ -383,7 +384,7 @@ def _vector(
 
 
 def _first(op: str, values: Sequence[Value | None]) -> Value:
-    """The operand whose dtype the results have."""
+    """Return the operand whose dtype the results have."""
     at = {"Where": 1, "OneHot": 2, "If": 0, "Loop": 1}.get(op, 0)
     found = values[at]
     assert found is not None, op
@@ -391,7 +392,7 @@ def _first(op: str, values: Sequence[Value | None]) -> Value:
 
 
 def _formals(declared: Sequence[Any], count: int) -> list[Any]:
-    """The declaration of each operand or result; the last one may be for any number of them."""
+    """List the declaration of each operand or result; the last declaration may be variadic."""
     return [declared[min(at, len(declared) - 1)] for at in range(count)]
 
 

@@ -1,6 +1,6 @@
-"""Ops that are together one operator, in all opsets or in a later one.
+"""Patterns of ops that are one ONNX operator, in all opsets or from some opset on.
 
-The ops before the last one are written, too, and left out where nothing else reads them.
+The ops before the last one are written, too, and pruned if nothing else reads them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from graphopt.passes.engine.pattern import Value as Hole
 
 
 class RmsNorm:
-    """x over the root of its mean square, times a weight."""
+    """x over its root mean square, times a weight."""
 
     OPSET = 23
     x, weight = Hole(), Hole("vector")
@@ -52,7 +52,7 @@ class RmsNorm:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for the last axes, and a weight of just their sizes."""
+        """True if the last axes are normalized, and the weight has exactly their sizes."""
         x, square, moved = match.value(cls.x), match[cls.square], match[cls.moved]
         rank, sizes = rank_of(x.type), shape_of(match.value(cls.weight).type)
         axes = normalize_axes(match[cls.mean].attr("axis"), rank)
@@ -68,7 +68,7 @@ class RmsNorm:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The operator."""
+        """Emit RMSNormalization."""
         x, weight = values[match.value(cls.x)], values[match.value(cls.weight)]
         axis = -len(shape_of(match.value(cls.weight).type))
         epsilon = match[cls.moved].attr("bias")
@@ -76,7 +76,7 @@ class RmsNorm:
 
 
 class BiasedConv:
-    """A convolution, and a number for each of its channels."""
+    """A convolution plus a bias per channel."""
 
     OPSET = 0
     x, filter, bias = Hole(), Hole(), Hole()
@@ -90,7 +90,7 @@ class BiasedConv:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for a convolution that nothing else reads, and one number for each channel."""
+        """True if nothing else reads the convolution, and the bias has one element per channel."""
         images = cls._images(match)
         sizes = shape_of(images.type)
         per_channel = (1, sizes[1], *(1 for _ in sizes[2:]))
@@ -106,7 +106,7 @@ class BiasedConv:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The convolution with its third operand; None where it is no single node."""
+        """Emit the convolution with the bias as operand; None if it is not a single node."""
         found = values[cls._images(match)].producer()
         if found is None or found.op_type not in ("Conv", "ConvTranspose") or found.inputs[2:]:
             return None
@@ -121,7 +121,7 @@ class BiasedConv:
 
 
 class BiasedProduct:
-    """A product of two matrices, and a number for each of its columns."""
+    """A product of two matrices plus a bias per column."""
 
     OPSET = 0
     x, y, bias = Hole(), Hole(), Hole("vector")
@@ -130,7 +130,7 @@ class BiasedProduct:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for a product that nothing else reads."""
+        """True if nothing else reads the product."""
         product = match[cls.product].results[0]
         x, y = shape_of(match.value(cls.x).type), shape_of(match.value(cls.y).type)
         columns = shape_of(product.type)[-1:]
@@ -144,14 +144,14 @@ class BiasedProduct:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The operator."""
+        """Emit Gemm."""
         operands = [values[match.value(hole)] for hole in (cls.x, cls.y, cls.bias)]
         x, y = (int(match[cls.product].attr(f"transpose_{name}")) for name in "xy")
         return emit("Gemm", *operands, transA=x or None, transB=y or None)
 
 
 class FlatReduction:
-    """A reduction that keeps its axes, and is read without them."""
+    """A reduction that keeps its axes, followed by their removal."""
 
     OPSET = 0
     x = Hole()
@@ -160,7 +160,7 @@ class FlatReduction:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for just the axes of the reduction, which nothing else reads."""
+        """True if exactly the reduced axes are removed, and nothing else reads the reduction."""
         rank = rank_of(match.value(cls.x).type)
         own, others = (
             sorted(normalize_axes(match[node].attr("axis"), rank))
@@ -175,7 +175,7 @@ class FlatReduction:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The reduction without its axes; None where it is no single node."""
+        """Emit the reduction without its axes; None if it is not a single node."""
         found = values[match[cls.reduced].results[0]].producer()
         if found is None or not found.op_type.startswith("Reduce"):
             return None
@@ -183,7 +183,7 @@ class FlatReduction:
 
 
 class IntegerConv:
-    """A convolution of bytes less their zero points, as it came in: in float64, which is exact."""
+    """A convolution of bytes minus zero points, imported in float64, which is exact."""
 
     OPSET = 0
     x, filter = Hole(), Hole()
@@ -192,7 +192,7 @@ class IntegerConv:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for bytes, and one zero point for each operand."""
+        """True if the operands are bytes with one zero point each."""
         wide, whole = match[cls.conv].results[0], match[cls.root].results[0]
         operands = (match.value(cls.x), match.value(cls.filter))
         return (
@@ -205,7 +205,7 @@ class IntegerConv:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The operator; None where the convolution is no single node."""
+        """Emit ConvInteger; None if the convolution is not a single node."""
         found = values[match[cls.conv].results[0]].producer()
         if found is None or found.op_type != "Conv":
             return None
@@ -217,7 +217,7 @@ class IntegerConv:
 
 
 class IntegerProduct:
-    """A product of bytes less their zero points."""
+    """A matrix product of bytes minus zero points."""
 
     OPSET = 0
     x, y = Hole(), Hole()
@@ -225,7 +225,7 @@ class IntegerProduct:
 
     @classmethod
     def check(cls, match: Match) -> bool:
-        """True for bytes, and one zero point for each operand."""
+        """True if the operands are bytes with one zero point each."""
         product = match[cls.root]
         return (
             dtype_of(product.results[0].type) == "int32"
@@ -235,7 +235,7 @@ class IntegerProduct:
 
     @classmethod
     def write(cls, emit: Nodes, match: Match, values: Mapping[SSAValue, Value]) -> Value | None:
-        """The operator."""
+        """Emit MatMulInteger."""
         operands = _operands_of_bytes(emit, [match.value(cls.x), match.value(cls.y)], values)
         return emit("MatMulInteger", *operands, dtype="int32")
 
@@ -243,7 +243,7 @@ class IntegerProduct:
 def _operands_of_bytes(
     emit: Nodes, centred: Sequence[SSAValue], values: Mapping[SSAValue, Value]
 ) -> list[Value | None]:
-    """The bytes of each value, then the zero point of each."""
+    """Collect the bytes of each value, then the zero point of each."""
     operands: list[Value | None] = []
     zeros: list[Value | None] = []
     for value in centred:
@@ -257,7 +257,7 @@ def _operands_of_bytes(
 
 
 def _bytes_of(value: SSAValue) -> tuple[SSAValue, SSAValue | float | None] | None:
-    """The bytes that a value has the numbers of, and the zero point that was subtracted."""
+    """Find the bytes that a value was computed from, and the zero point subtracted from them."""
     inner = _before_casts(value)
     if dtype_of(inner.type) in ("int8", "uint8"):
         return inner, None
@@ -275,7 +275,7 @@ def _bytes_of(value: SSAValue) -> tuple[SSAValue, SSAValue | float | None] | Non
 
 
 def _before_casts(value: SSAValue) -> SSAValue:
-    """The value before it was cast, from bytes or between numbers that have all of them."""
+    """Skip casts that preserve the value: from bytes, or to a type that holds all its numbers."""
     while isinstance(value.owner, Cast) and dtype_of(value.type) in ("int32", "int64", "float64"):
         value = value.owner.operands[0]
     return value
@@ -285,7 +285,7 @@ PATTERNS = (RmsNorm, BiasedConv, BiasedProduct, FlatReduction, IntegerConv, Inte
 
 
 def as_one(emit: Nodes, op: PdOp, values: Mapping[SSAValue, Value]) -> Value | None:
-    """The result of a pattern that ends with an op, by one operator; None without."""
+    """Write a pattern that ends with `op` as one operator; None if no pattern matches."""
     for pattern in PATTERNS:
         if emit.shared.opset >= pattern.OPSET and type(op) in pattern.root.types:
             for match in matches(pattern.root, op):

@@ -1,4 +1,4 @@
-"""Ops with regions: branches and loops are subgraphs, groups of ops are written in place."""
+"""Ops with regions: branches and loops become subgraphs, groups of ops are inlined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
 
 
 class RegionWriter(ABC):
-    """The part of the writer of a graph that the rules of regions need."""
+    """The interface of a graph writer that the rules of regions need."""
 
     values: dict[SSAValue, Value]
     collected: set[Operation]
@@ -40,12 +40,12 @@ class RegionWriter(ABC):
     ) -> ir.Graph: ...
 
     def read(self, values: Sequence[SSAValue]) -> list[Value]:
-        """The values of the graph for these of the module."""
+        """Look up the graph values of the module's values."""
         return [self.values[value] for value in values]
 
 
 def _flag(emit: Nodes, condition: Value) -> Value:
-    """A condition as a tensor without dimensions."""
+    """Reshape a condition to a scalar."""
     return emit.reshape(condition, emit.ints([]))
 
 
@@ -83,9 +83,9 @@ def _while(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
 
 
 def _grown_arrays(op: Any) -> dict[int, Operation]:
-    """The arrays that a loop only appends an element to in each step, with the op that does.
+    """Find the arrays that a loop only appends to in each step, with the append op.
 
-    Loop collects such elements itself: to copy an array in each step takes time by its square.
+    Loop collects such elements itself; copying an array in each step takes quadratic time.
     """
     block = op.body.block
     after = block.last_op.operands[1:]
@@ -105,7 +105,7 @@ def _grown_arrays(op: Any) -> dict[int, Operation]:
 
 
 def _counted_from(value: SSAValue) -> tuple[Any, float]:
-    """The value that constants were added to for this one, and their sum."""
+    """Strip additions of constants from a value; return the base value and their sum."""
     total = 0.0
     while isinstance(op := value.owner, Assign | Cast | Reshape | Scale | Add):
         at, number = 0, 0.0

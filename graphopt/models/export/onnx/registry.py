@@ -1,4 +1,4 @@
-"""The registry of rules for ONNX: op class -> a function from values to values.
+"""The registry of ONNX rules: op class -> a function from values to values.
 
 A rule is called as a lowering rule is: operands by field name, properties by name. If its signature
 has them, it also gets `emit` (the `Nodes` of the graph), `types` (the result types) and `used`
@@ -25,7 +25,7 @@ R = TypeVar("R", bound=Rule)
 
 @dataclass(frozen=True)
 class OnnxRule:
-    """A rule; `wide` lets it see half types as float32, so that a result rounds only once."""
+    """A rule; with `wide` it computes half types in float32, so that a result rounds only once."""
 
     rule: Rule
     wide: bool = False
@@ -46,7 +46,7 @@ def exports(
     open: Collection[str] = (),
     complex: bool = False,
 ) -> Callable[[R], R]:
-    """Register the decorated function as the rule of these op classes, or that for complex ones."""
+    """Register a function as the rule of op classes, with `complex` for their complex operands."""
 
     def register(rule: R) -> R:
         for op_class in op_classes:
@@ -59,12 +59,12 @@ def exports(
 
 
 def can_be_written(op_class: type[PdOp]) -> bool:
-    """True for an op that has a rule."""
+    """True for an op with a rule."""
     return op_class in ENTRIES or op_class in COMPLEX
 
 
 def exports_as(operators: Mapping[type[PdOp], str], wide: bool = False) -> None:
-    """Register ops that are one operator of their operands, in order, without attributes."""
+    """Register ops that map to one operator with the same operands and no attributes."""
     for op_class, name in operators.items():
         exports(op_class, wide=wide)(_one_node(name))
 
@@ -83,9 +83,9 @@ def write_op(
     types: Sequence[Tensor],
     used: Sequence[bool],
 ) -> tuple[Value | Parts | None, ...]:
-    """The results of an op, for operands and properties by name; None for some that nothing reads.
+    """Write an op from operands and properties by name; results that nothing reads may be None.
 
-    Raises NotInOnnx where there is no rule, or it has no operators for such a use.
+    Raises NotInOnnx if there is no rule, or the rule does not support this use.
     """
     is_complex = any(element_type(type_).is_complex for type_ in types)
     if not (is_complex or any(isinstance(v, Parts) for v in _flat(values.values()))):
@@ -107,7 +107,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _one_part(values: Mapping[str, Any], part: str) -> dict[str, Any]:
-    """The operands with one part of those that are complex; NotInOnnx beside real numbers."""
+    """Replace complex operands by one of their parts; raise NotInOnnx if others are real floats."""
     if any(isinstance(v, ir.Value) and dtype_of(v).is_floating for v in _flat(values.values())):
         raise NotInOnnx("it has complex and real numbers")
 

@@ -1,4 +1,4 @@
-"""Imports every module of rules, so that they are registered."""
+"""Imports every module of rules to register them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Nodes that need not be written: what constants give, and what a value or fewer nodes give too.
+"""Node simplification: constant folding, and cheaper nodes or existing values for a node.
 
-The rules look at one node and at those before it, and say how it is written instead. What
-nothing reads any more is left out by the graph.
+A rule looks at one node and its producers, and returns a replacement. The graph then prunes nodes
+that nothing reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Attributes: TypeAlias = Mapping[str, Any]
 
 
 class Instead(NamedTuple):
-    """A node that gives the same; arrays among its operands are constants."""
+    """An equivalent node; arrays among its operands are constants."""
 
     op: str
     operands: tuple[Operand, ...]
@@ -37,7 +37,7 @@ _FEW = 64
 
 
 def simpler(op: str, operands: Operands, attributes: Attributes) -> Simpler:
-    """The value, the constant or the node that gives what this node would; None for none."""
+    """Find a value, a constant or a node that replaces this node; None if there is none."""
     arrays = [array_of(each) for each in operands]
     if op in _FOLDED and all(
         array is not None or each is None for array, each in zip(arrays, operands, strict=True)
@@ -52,12 +52,12 @@ def simpler(op: str, operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def array_of(value: ir.Value | None) -> Array | None:
-    """The elements of a constant or a parameter; None for what a run computes."""
+    """Return the elements of a constant or a parameter; None for computed values."""
     return None if value is None or value.const_value is None else value.const_value.numpy()
 
 
 def is_size(value: ir.Value) -> bool:
-    """True for whole numbers none of which is below 0, as sizes are."""
+    """True for integers that are never negative, as sizes are."""
     return _is_size(value, {})
 
 
@@ -128,7 +128,7 @@ _COMPUTED: Mapping[str, Callable[..., Array]] = {
 
 
 def made_by(value: ir.Value | None, *ops: str) -> ir.Node | None:
-    """The node that made a value, if it is of one of these operators."""
+    """Return the producer of a value if it is one of these operators."""
     node = None if value is None else value.producer()
     return node if node is not None and node.op_type in ops else None
 
@@ -142,7 +142,7 @@ def _rank(value: ir.Value | None) -> int | None:
 
 
 def _axes_of(value: ir.Value | None, rank: int | None) -> list[int] | None:
-    """Axes that are known, counted from the front, in order; None for others."""
+    """Return constant axes, counted from the front and sorted; None if unknown."""
     axes = array_of(value)
     if axes is None:
         return None
@@ -153,7 +153,7 @@ def _axes_of(value: ir.Value | None, rank: int | None) -> list[int] | None:
 
 
 def _of_cast(operands: Operands, attributes: Attributes) -> Simpler:
-    """Sizes are whole numbers of either kind."""
+    """Drop a cast of a Shape's result that is cast back to int64."""
     before = made_by(operands[0], "Cast")
     first = None if before is None else before.inputs[0]
     if first is None or attributes["to"] != ir.DataType.INT64 or not made_by(first, "Shape"):
@@ -162,7 +162,7 @@ def _of_cast(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_reshape(operands: Operands, attributes: Attributes) -> Simpler:
-    """The value that has the shape, or the one whose shape was changed before, in another one."""
+    """Drop a reshape to the same shape; merge a reshape of a reshaped value."""
     x, wanted = operands[0], array_of(operands[1])
     if x is None or wanted is None:
         return None
@@ -190,7 +190,7 @@ def _of_squeeze(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_flat_conv(x: ir.Value, axes: Sequence[int]) -> Simpler:
-    """A convolution over images of one row, or a transposed one, as one over lines."""
+    """Replace a convolution over images of one row, or column, by one over lines."""
     before = made_by(x, "Conv", "ConvTranspose")
     lines = None if before is None else made_by(before.inputs[0], "Unsqueeze")
     if before is None or lines is None or len(axes) != 1:
@@ -252,7 +252,7 @@ def _of_transpose(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_slice(operands: Operands, attributes: Attributes) -> Simpler:
-    """The whole of a tensor."""
+    """Drop a slice that covers the whole tensor."""
     x, arrays = operands[0], [array_of(each) for each in operands[1:]]
     if x is None or x.shape is None or len(arrays) != 4:
         return None
@@ -270,7 +270,7 @@ def _of_slice(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_expand(operands: Operands, attributes: Attributes) -> Simpler:
-    """Sizes that are at least those of the tensor: the operator sees to that itself."""
+    """Drop a maximum with the tensor's own shape: Expand broadcasts to it anyway."""
     x, larger = operands[0], made_by(operands[1], "Max")
     if larger is None or len(larger.inputs) != 2:
         return None

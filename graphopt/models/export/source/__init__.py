@@ -1,4 +1,4 @@
-"""Models as source that a person would have written, in functions of Paddle or of JAX.
+"""Models as readable source code, in functions of Paddle or of JAX.
 
 A script stands alone: its weights are in a `.safetensors` file beside it, which it reads itself.
 """
@@ -44,7 +44,7 @@ EXAMPLE_SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -> list[Path]:
-    """Write a model as a script, and its weights beside it: both files, the script first.
+    """Write a model as a script, and its weights beside it; return both files, the script first.
 
     Raises UnsupportedError with all ops that have no readable form, before anything is written, and
     for a program that updates state; ValueError for an unknown style.
@@ -118,7 +118,7 @@ def source_of(
 
 
 def _read(program: SourceProgram, style: str) -> str:
-    """The function that reads weights, with the dtypes that there are."""
+    """Compose the function that reads weights, for the dtypes in use."""
     own = dict.fromkeys(_NAMES[dtype] for dtype in program.dtypes)
     names = {
         name: f'"{dtype}"' if DType(dtype).is_of_numpy else f"jnp.{dtype}"
@@ -129,7 +129,7 @@ def _read(program: SourceProgram, style: str) -> str:
 
 
 def _argument_names(program: SourceProgram, functions: Sequence[SourceFunction]) -> list[str]:
-    """The inputs as parameters, none of which has the name of what the script calls."""
+    """Name the parameters of the inputs, distinct from the functions that the script calls."""
     names: list[str] = []
     taken = {*TAKEN, *(function.name for function in functions)}
     for port in program.inputs:
@@ -161,7 +161,7 @@ def _network(program: SourceProgram, names: Sequence[str]) -> str:
 
 
 def _helpers(body: str) -> list[str]:
-    """The sources of the functions that a text calls, and of those that they call."""
+    """Collect the sources of the helper functions that a text calls, directly or indirectly."""
     called = re.compile(r"(?<![\w.])(\w+)\(")
     wanted, queue = set[str](), [body]
     while queue:

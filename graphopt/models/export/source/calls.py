@@ -1,7 +1,7 @@
-"""Calls as a person writes them: one for each op of a program, or for a few ops together.
+"""Readable calls: one for each op of a program, or for a few ops together.
 
 The text of a call has `{0}`, `{1}`, ... for the values that it reads and `<0>`, `<1>`, ... for the
-names of layers of weights, so that calls that differ in these alone are equal texts.
+names of layers of weights. Calls that differ only in these have equal texts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from graphopt.ir.dtypes import DType
 
 
 class NotReadable(UnsupportedError):
-    """An op, or a use of it, that has no readable call; the message says what of it."""
+    """An op, or a use of it, that has no readable call; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """A name or a number in a function: a parameter of it plus a number, after some letters."""
+    """A name or a number in a function: letters, then one of its parameters plus an offset."""
 
     letters: str
     parameter: str
@@ -40,7 +40,7 @@ Label: TypeAlias = str | int | Numbered
 
 @dataclass
 class Inner:
-    """A function in a call, as branches and loops have them: its parameters, body and results."""
+    """A function inside a call, for branches and loops: its parameters, body and results."""
 
     name: str
     parameters: Sequence[SSAValue]
@@ -51,9 +51,9 @@ class Inner:
 
 @dataclass
 class SourceCall:
-    """A call: its text, and what it reads and gives.
+    """A call: its text, operands and results.
 
-    `hint` is a name for the result. `functions` are those that the text names.
+    `hint` is a name for the result. `functions` are the inner functions that the text names.
     """
 
     text: str
@@ -81,21 +81,21 @@ class Emit:
 
     @property
     def is_jax(self) -> bool:
-        """True for functions of JAX, false for Paddle's."""
+        """True for functions of JAX, False for Paddle's."""
         return self.style == "jax"
 
     @property
     def module(self) -> str:
-        """The module of functions on arrays."""
+        """The module with the functions on arrays."""
         return "jnp" if self.is_jax else "paddle"
 
     @property
     def functions(self) -> str:
-        """The start of a function of `nn.functional`; in JAX they are functions of the script."""
+        """The prefix of `nn.functional` functions; for JAX the script defines them."""
         return "" if self.is_jax else "F."
 
     def value(self, value: SSAValue) -> str:
-        """The place of an operand in the text, or the weight that it is."""
+        """Return the placeholder of an operand in the text, or the weight that it is."""
         if value in self.weights:
             layer, role = self.weights[value]
             return f'{self.layer(layer)}["{role}"]'
@@ -105,16 +105,16 @@ class Emit:
         return f"{{{operands.index(value)}}}"
 
     def values(self, values: Sequence[SSAValue]) -> str:
-        """Operands as a list."""
+        """Format operands as a list."""
         return f"[{', '.join(self.value(value) for value in values)}]"
 
     def layer(self, layer: str) -> str:
-        """The weights of a layer by role."""
+        """Return the text for the weights of a layer, by role."""
         self.call.labels.append(layer)
         return f"w[<{len(self.call.labels) - 1}>]"
 
     def layer_of(self, **operands: SSAValue | None) -> str | None:
-        """The layer that holds just these operands by role; None where it is none."""
+        """Find the layer that holds exactly these operands by role; None if there is none."""
         given = {role: value for role, value in operands.items() if value is not None}
         if any(value not in self.weights for value in given.values()):
             return None
@@ -127,7 +127,7 @@ class Emit:
         return layer if roles == set(given) else None
 
     def arguments_of_layer(self, **operands: SSAValue | None) -> list[str]:
-        """Operands as arguments by role, those of one layer as one."""
+        """Format operands as arguments by role; one argument for a whole layer."""
         layer = self.layer_of(**operands)
         if layer is not None:
             return [f"**{self.layer(layer)}"]
@@ -135,7 +135,7 @@ class Emit:
 
 
 def literal(value: Any) -> str:
-    """A value as Python text; numbers of float32 with as few digits as they need."""
+    """Format a value as a Python literal; float32 numbers with as few digits as they need."""
     if isinstance(value, bool | np.bool_):
         return repr(bool(value))
     if isinstance(value, DType):
@@ -162,7 +162,7 @@ def _number(number: float) -> str:
 
 
 def arguments(*parts: str, **options: tuple[Any, Any]) -> str:
-    """Arguments of a call; options are values with the defaults that need not be written."""
+    """Format the arguments of a call; omit options that have their default value."""
     texts = [
         f"{name}={literal(value)}" for name, (value, default) in options.items() if value != default
     ]
@@ -170,7 +170,7 @@ def arguments(*parts: str, **options: tuple[Any, Any]) -> str:
 
 
 def number_of(dtype: DType, value: float) -> bool | int | float:
-    """A number as a dtype has it; NotReadable where it has no such number."""
+    """Convert a number to a dtype's Python number; raise NotReadable if it does not fit."""
     kind = dtype.numpy.kind
     if kind not in "iu":
         return bool(value) if kind == "b" else float(value)
@@ -181,7 +181,7 @@ def number_of(dtype: DType, value: float) -> bool | int | float:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, with the first number that makes it another one than those taken."""
+    """Append the first number that makes a name unused, if it is taken."""
     wanted, number = name, 1
     while wanted in taken:
         number += 1
@@ -190,14 +190,14 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def with_labels(text: str, labels: Sequence[Label]) -> str:
-    """A text with the names of its layers."""
+    """Insert the names of its layers into a text."""
     for at, label in enumerate(labels):
         text = text.replace(f"<{at}>", show_label(label))
     return text
 
 
 def show_label(label: Label) -> str:
-    """The name of a layer, or a number, as Python text."""
+    """Format the name of a layer, or a number, as Python source."""
     if isinstance(label, Numbered):
         number = f"{label.parameter} + {label.offset}" if label.offset else label.parameter
         return f'f"{label.letters}{{{number}}}"' if label.letters else number
@@ -212,10 +212,10 @@ _NAMED = re.compile(r"\{(\w+)")
 def fill_template(
     template: str, emit: Emit, operands: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> str:
-    """A row of the table for one op.
+    """Fill in a row of the table for one op.
 
-    `{x}` is an operand or an attribute, and `, axis={axis=-1}` an option that is left out where it
-    has its default. An attribute that the row leaves out has its default too, or NotReadable.
+    `{x}` is an operand or an attribute, and `, axis={axis=-1}` an option, omitted if it has its
+    default. Raises NotReadable if an attribute that the row omits does not have its default.
     """
 
     said, usual = set(_NAMED.findall(template)), default_attrs(type(emit.op))
@@ -243,7 +243,7 @@ def fill_template(
 
 
 def plain(name: str, value: Any) -> Any:
-    """An attribute as the functions take it: None for no axes, and a number for one."""
+    """Convert an attribute to the functions' form: None for no axes, a number for one axis."""
     if name in ("axis", "axes") and isinstance(value, tuple):
         axes = cast("tuple[int, ...]", value)
         return None if not axes else axes[0] if len(axes) == 1 else tuple(axes)
@@ -260,7 +260,7 @@ RULES: dict[str, Rule] = {}
 
 
 def spells(*ops: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the rule of these ops of the dialect."""
+    """Register the decorated function as the rule of ops of the dialect."""
 
     def register(rule: Rule) -> Rule:
         for op in ops:

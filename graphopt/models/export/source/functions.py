@@ -1,8 +1,8 @@
-"""Calls that come again and again become a function, and its calls in a row a loop.
+"""Functions for repeated calls, and loops for consecutive calls of one function.
 
-Stretches are alike when the texts of their calls are and values flow through them in the same way;
-they may differ in the layers of weights. The one that saves most becomes a function, again and
-again, so that functions call functions.
+Stretches of calls are alike if the texts of their calls are, and values flow through them in the
+same way; they may differ in the layers of weights. The stretch that saves most becomes a function,
+repeatedly, so that functions call functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"(.*?)(\d+)$", re.S)
 
 @dataclass
 class SourceFunction:
-    """A function: the values and the numbers of layers that it takes, its calls and its result."""
+    """A function: its values and layer numbers as parameters, its calls and its result."""
 
     name: str
     values: Sequence[SSAValue]
@@ -42,9 +42,10 @@ class SourceFunction:
 
 @dataclass
 class Loop(SourceCall):
-    """Calls of one function, each of which reads the result of the one before.
+    """Calls of one function, each of which reads the previous result.
 
-    `rows` are the numbers of layers in each turn, `carried` is which operand the result becomes.
+    `rows` are the layer numbers of each iteration, `carried` is the operand that the result
+    becomes.
     """
 
     rows: list[list[Label]] = field(default_factory=list[list[Label]])
@@ -65,7 +66,7 @@ class _Stretch:
 def divide(
     calls: list[SourceCall], outputs: Sequence[SSAValue]
 ) -> tuple[list[SourceFunction], list[SourceCall]]:
-    """The functions of a program in the order of their calls, and the calls that are left."""
+    """Extract functions; return them in the order of their calls, and the remaining calls."""
     functions: list[SourceFunction] = []
     while (found := _best(calls, outputs)) is not None:
         length, stretches = found
@@ -94,7 +95,7 @@ def divide(
 def _best(
     calls: Sequence[SourceCall], outputs: Sequence[SSAValue]
 ) -> tuple[int, list[_Stretch]] | None:
-    """The length and the places of the stretches that save most as a function."""
+    """Find the length and the places of the stretches that save most as a function."""
     kinds: dict[str, int] = {}
     tokens = [
         -at - 1 if call.functions else kinds.setdefault(call.text, len(kinds))
@@ -137,14 +138,14 @@ def _best(
 
 
 def _gain(length: int, count: int, outside: int) -> float:
-    """The gain of a function: many short ones are easier to read than few long ones."""
+    """Score a function: many short ones are easier to read than few long ones."""
     return (length - 1) ** 0.7 * (count - 1) - 0.2 * outside
 
 
 def _closed_stretches(
     calls: Sequence[SourceCall], outputs: Sequence[SSAValue], longest: int
 ) -> list[list[int]]:
-    """By length, where the stretches begin that only the first result of their last call leaves."""
+    """List by length the starts of stretches whose only live result is their last call's first."""
     last_read: dict[SSAValue, int] = {}
     for at, call in enumerate(calls):
         last_read.update(dict.fromkeys(read_by(call), at))
@@ -169,7 +170,7 @@ def _wiring(
     length: int,
     place: Mapping[SSAValue, tuple[int, int]],
 ) -> tuple[_Wiring, tuple[SSAValue, ...]]:
-    """The flow of values in a stretch, and those from outside."""
+    """Describe the flow of values in a stretch, and collect the values from outside."""
     outside: dict[SSAValue, int] = {}
     rows: list[tuple[tuple[int, int], ...]] = []
     for call in calls[begin : begin + length]:
@@ -190,7 +191,7 @@ def _function(
     stretches: Sequence[_Stretch],
     others: Sequence[SourceFunction],
 ) -> tuple[SourceFunction, list[list[Label]]]:
-    """The function of some stretches, and the numbers of layers for each of them."""
+    """Build the function of some stretches; return it and the layer numbers of each stretch."""
     first = stretches[0]
     body = calls[first.begin : first.begin + length]
     columns = [
@@ -219,7 +220,7 @@ def _function(
 def _parameters(
     columns: Sequence[Sequence[Label]],
 ) -> tuple[list[str], list[Label], list[Sequence[Label]]]:
-    """The parameters for labels that differ, the labels by them, and the values of each one."""
+    """Choose parameters for the labels that differ; return names, labels in them, and arguments."""
     split = [[_letters_and_number(label) for label in column] for column in columns]
     groups: dict[tuple[int, ...], list[int]] = {}
     texts: dict[tuple[Label, ...], list[int]] = {}
@@ -267,7 +268,7 @@ def _identifier(letters: str) -> str:
 
 
 def _name(body: Sequence[SourceCall], stretch: _Stretch, taken: set[str]) -> str:
-    """A name by what the function does."""
+    """Choose a name by the function's ops."""
     hints = [call.hint for call in body]
     adds = body[-1].text.startswith(("{0} + {1}", "{1} + {0}")) or any(
         call.hint == "add" and set(call.operands) & set(stretch.outside) for call in body
@@ -284,7 +285,7 @@ def _name(body: Sequence[SourceCall], stretch: _Stretch, taken: set[str]) -> str
 
 
 def in_loops(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> Iterator[SourceCall]:
-    """The calls, those of one function in a row as loops."""
+    """Yield the calls; consecutive calls of one function become a loop."""
     reads: dict[SSAValue, int] = {}
     for call in calls:
         for value in read_by(call):
@@ -314,7 +315,7 @@ def in_loops(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> Iterat
 
 
 def _row(calls: Sequence[SourceCall], begin: int, reads: Mapping[SSAValue, int]) -> tuple[int, int]:
-    """The end of the calls of one function that begin here, and which operand they carry."""
+    """Find the end of the consecutive calls that begin here, and the operand that they carry."""
     first, carried = calls[begin], -1
     end = begin + 1
     if not re.match(r"\w+\(w[,)]", first.text) or first.functions:

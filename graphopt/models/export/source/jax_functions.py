@@ -1,4 +1,4 @@
-"""Functions that jax.numpy and jax.nn lack; a script gets the ones that it calls.
+"""Functions that jax.numpy and jax.nn lack; a script contains those that it calls.
 
 Images have their channels after the batch, as in Paddle.
 """
@@ -22,7 +22,7 @@ def embedding(ids, weight, padding_idx=-1):
 
 
 def growing_loop(goes_on, turn, now):
-    """Repeat while a condition holds. What is carried may grow, so this is not for jax.jit."""
+    """Repeat while a condition holds. The carried values may grow, so jax.jit cannot compile it."""
     while goes_on(*now):
         now = turn(*now)
         now = now if isinstance(now, tuple) else (now,)
@@ -30,7 +30,7 @@ def growing_loop(goes_on, turn, now):
 
 
 def array_write(array, position, x):
-    """An array with another element at a position, which may be the one after its last."""
+    """Write an element of an array at a position, which may be one past its last element."""
     at = int(position.reshape(()))
     if array.shape[0] == 0:
         return x[None]
@@ -38,7 +38,7 @@ def array_write(array, position, x):
 
 
 def gather_tree(ids, parents):
-    """The sequences of a beam search, of each step's words and the beams that these continue."""
+    """Trace the sequences of a beam search from each step's words and parent beams."""
 
     def step(beam, now):
         words, origins = now
@@ -49,12 +49,12 @@ def gather_tree(ids, parents):
 
 
 def numbers(value, count):
-    """One number for each dimension of a window."""
+    """Expand to one number per dimension of a window."""
     return [value] * count if isinstance(value, int) else list(value)
 
 
 def pads(padding, count):
-    """The padding before and after each dimension of an image."""
+    """Expand to the padding before and after each dimension of an image."""
     if isinstance(padding, str):
         return padding
     given = numbers(padding, count)
@@ -126,7 +126,7 @@ def avg_pool(x, kernel, stride=None, padding=0, exclusive=True):
 
 
 def in_windows(x, size):
-    """An image as `size` windows in each dimension, each of them along one last axis."""
+    """Divide an image into `size` windows per dimension, flattened to one last axis."""
     count = x.ndim - 2
     shape = list(x.shape[:2])
     for whole, parts in zip(x.shape[2:], numbers(size, count), strict=True):
@@ -262,7 +262,7 @@ def grid_sample(x, grid, align_corners=True):
 
 
 def recurrent(step, x, states, cells, bidirectional, lengths):
-    """Layers of recurrent cells over [time, batch, size]; steps past a length change nothing."""
+    """Run recurrent cells over [time, batch, size]; steps past a length change no state."""
     directions, ends = 1 + bidirectional, []
     times = jnp.arange(x.shape[0])[:, None, None]
     live = times >= 0 if lengths is None else times < lengths[:, None]

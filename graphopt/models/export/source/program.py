@@ -1,6 +1,6 @@
-"""The calls of a module: what each op, or a few ops together, is in one style.
+"""The calls of a module: the call of each op, or of a few ops together, in one style.
 
-Weights are in layers, by what they are for: `linear_0.w_0` is the `weight` of `linear_0`.
+Weights are grouped in layers by role: `linear_0.w_0` is the `weight` of `linear_0`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _ENDS = re.compile(
 
 @dataclass
 class SourceProgram:
-    """A program as calls: inputs and outputs by name, and the weights as layers hold them."""
+    """A program as calls: inputs and outputs by name, and the weights by layer."""
 
     inputs: Sequence[Port]
     values: Sequence[SSAValue]
@@ -80,7 +80,7 @@ class SourceProgram:
 
 
 def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourceProgram:
-    """The calls of a module, which takes `feeds` in this order.
+    """Read the calls of a module that takes `feeds` in this order.
 
     Raises UnsupportedError with all ops that have no readable form.
     """
@@ -173,7 +173,7 @@ def _of_matmul(value: SSAValue) -> bool:
 
 
 def _name_back(value: SSAValue, name: str, hints: dict[SSAValue, str]) -> None:
-    """Name a value and those that it is made of by one op after the other."""
+    """Name a value and its producers, following each op's first operand."""
     while value.has_one_use() and isinstance(owner := value.owner, Operation):
         hints[value] = name
         if owner.name == "pd.matmul" or not owner.operands:
@@ -193,7 +193,7 @@ def _place(call: SourceCall) -> str:
 
 
 def prune_calls(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> list[SourceCall]:
-    """The calls that the outputs need."""
+    """Keep the calls that the outputs need."""
     needed, kept = set(outputs), list[SourceCall]()
     for call in reversed(calls):
         if needed.intersection(call.results):
@@ -203,7 +203,7 @@ def prune_calls(calls: Sequence[SourceCall], outputs: Sequence[SSAValue]) -> lis
 
 
 def read_by(call: SourceCall) -> Iterator[SSAValue]:
-    """The values that a call reads, in the functions that it names too."""
+    """Yield the values that a call reads, also in its inner functions."""
     yield from call.operands
     for function in call.functions:
         own = {*function.parameters, *(v for each in function.calls for v in each.results)}
@@ -213,7 +213,7 @@ def read_by(call: SourceCall) -> Iterator[SSAValue]:
 
 
 def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple[str, str]]:
-    """The layer and the role of each weight: those that one op reads are one layer."""
+    """Assign each weight a layer and a role; the weights that one op reads are one layer."""
     # the text of calls has quotes, braces and angles of its own
     names = {value: re.sub(r"[^\w./:$ -]", "_", name) for value, name in names.items()}
     found: dict[SSAValue, tuple[str, str]] = {}
@@ -260,7 +260,7 @@ def _cells(
     found: dict[SSAValue, tuple[str, str]],
     taken: set[tuple[str, str]],
 ) -> None:
-    """The weights of recurrent layers: those of each direction of each layer are one cell."""
+    """Assign the weights of recurrent layers; each direction of each layer is one cell."""
     count = len(weights) // 4
     for at in range(count):
         own = [*weights[2 * at :][:2], *weights[2 * (count + at) :][:2]]
@@ -273,13 +273,13 @@ def _cells(
 
 
 def _layer(names: Sequence[str]) -> str:
-    """The name of the layer of these weights; empty where they have none in common."""
+    """Find the common layer name of weights; empty if their names have none in common."""
     plain = {_ENDS.sub("", name) for name in names}
     return plain.pop() if len(plain) == 1 else _beginning(names).rstrip("._-/")
 
 
 def find_bias(op: Operation) -> tuple[Operation, SSAValue] | None:
-    """The sum that adds a bias to the result of an op, and the bias; None without."""
+    """Find the addition of a bias to the result of an op, and the bias; None if there is none."""
     kind = op.name.removeprefix("pd.")
     if kind not in (
         "matmul",
@@ -316,7 +316,7 @@ def _is_argument(value: SSAValue) -> bool:
 
 
 def _beginning(names: Sequence[str]) -> str:
-    """The letters that all names begin with."""
+    """Find the longest common prefix of names."""
     first, last = min(names), max(names)
     same = [a == b for a, b in zip(first, last, strict=False)]
     return first[: same.index(False) if False in same else len(same)]
@@ -324,7 +324,7 @@ def _beginning(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class _Computed:
-    """A size that is computed of two others by an operator of Python."""
+    """A size computed from two others by a Python operator."""
 
     left: Size
     operator: str
@@ -338,7 +338,7 @@ _ON_SIZES = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//"}
 
 @dataclass
 class _Reader:
-    """Reads blocks; what has no readable form is a call that says why."""
+    """Reads the calls of blocks; an op without a readable form becomes a call with the reason."""
 
     style: str
     weights: Weights
@@ -348,7 +348,7 @@ class _Reader:
     together: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
 
     def block(self, block: Block) -> list[SourceCall]:
-        """The calls of a block but its end."""
+        """Read the calls of a block without its terminator."""
         calls: list[SourceCall] = []
         for op in block.ops:
             if isinstance(op, (Yield, ReturnOp)):
@@ -357,7 +357,7 @@ class _Reader:
         return calls
 
     def op(self, op: Operation) -> list[SourceCall]:
-        """The call of an op; none where a later op is written together with it."""
+        """Read the call of an op; [] if a later op is written together with it."""
         assert isinstance(op, PdOp), op
         self._note_sizes(op)
         bias = find_bias(op)
@@ -424,7 +424,7 @@ class _Reader:
         return f"{left} {operator} {right}"
 
     def _number(self, value: SSAValue, other: SSAValue) -> str | None:
-        """A constant of one element as a literal, where that gives the same shape and dtype."""
+        """Format a one-element constant as a literal if that preserves shape and dtype."""
         owner = value.owner
         if not isinstance(owner, PdOp) or owner.name not in ("pd.full", "pd.assign_value"):
             return None
@@ -475,12 +475,12 @@ class _Reader:
         return None
 
     def _list_sizes(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> str:
-        """Sizes as a list of numbers and sizes of values; -1 stands for a size of `kept`."""
+        """Format sizes as a list of numbers and axis sizes; -1 is the size of `kept`."""
         texts = self._texts(emit, value, kept)
         return emit.value(value) if texts is None else f"[{', '.join(texts)}]"
 
     def _texts(self, emit: Emit, value: SSAValue, kept: SSAValue | None = None) -> list[str] | None:
-        """Each size of a list of sizes; None for a tensor of them, which only Paddle takes."""
+        """Format each size of a list; None for a tensor of sizes, which only Paddle takes."""
         if value not in self.sizes:
             if not emit.is_jax:
                 return None
@@ -497,7 +497,7 @@ class _Reader:
         return texts
 
     def _text(self, emit: Emit, size: Size) -> str:
-        """A size in Python."""
+        """Format a size as a Python expression."""
         if isinstance(size, int):
             return str(size)
         if isinstance(size, _Computed):
@@ -513,7 +513,7 @@ class _Reader:
         return f"{x}.shape[{axis}]" if emit.is_jax else f"paddle.shape({x})[{axis}]"
 
     def _slice(self, emit: Emit, op: Dynamic, x: SSAValue, bounds: Sequence[SSAValue]) -> str:
-        """A part of x between places that other values give."""
+        """Format a slice of x whose bounds are other values."""
         given = dict(zip(op.attr("dynamic"), bounds, strict=True))
         known = decode_properties(Slice, op.attr("attrs"))
         axes, gone = list(known["axes"]), list(known["decrease_axis"])
@@ -535,7 +535,7 @@ class _Reader:
         return f"{text}.squeeze({tuple(gone)})" if gone else text
 
     def _arange(self, emit: Emit, op: Dynamic, end: SSAValue) -> str:
-        """Numbers from a known one to one that another value gives."""
+        """Format a range from a known number to a computed end."""
         texts, known = self._texts(emit, end), decode_properties(Arange, op.attr("attrs"))
         dtype = dtype_of(op.results[0].type)
         start, step = (number_of(dtype, known[name]) for name in ("start", "step"))
@@ -662,7 +662,7 @@ class _Reader:
         new: Sequence[SSAValue],
         block: Block,
     ) -> tuple[list[Operation], SSAValue] | None:
-        """The ops that compute the condition from the arguments of the loop, and their result."""
+        """Clone the ops that compute the loop's condition from its arguments, or return None."""
         order: list[Operation] = []
 
         def same(one: SSAValue, other: SSAValue) -> bool:
@@ -699,13 +699,13 @@ _SEVERAL = ("split", "unbind", "topk", "rnn")
 
 
 def _is_of_other_rows(start: SSAValue, carried: SSAValue) -> bool:
-    """True for a value without rows, whose other sizes are not those of what the loop makes."""
+    """True for an empty value whose row sizes differ from the loop's values."""
     sizes = shape_of(start.type)
     return sizes[:1] == (0,) and sizes[1:] != shape_of(carried.type)[1:]
 
 
 def _is_growing(op: Operation) -> bool:
-    """True for a loop that carries a value which grows: the loop of JAX cannot."""
+    """True for a loop that carries a growing value, which JAX's loop cannot."""
     if not isinstance(op, While):
         return False
     block = op.regions[0].block
@@ -715,7 +715,7 @@ def _is_growing(op: Operation) -> bool:
 
 
 def _grows(start: SSAValue, carried: SSAValue, new: SSAValue) -> bool:
-    """True for a value of a loop whose sizes change from turn to turn."""
+    """True for a carried value whose sizes change between iterations."""
     known, own = shape_of(start.type), shape_of(carried.type)
     if len(known) != len(own) or any(a != b for a, b in zip(known, own, strict=True)):
         return True

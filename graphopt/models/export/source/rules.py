@@ -1,4 +1,4 @@
-"""The ops whose calls depend on more than a row of the table can say."""
+"""The ops whose calls depend on more than a row of the table can express."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ints = tuple[int, ...]
 
 
 def _one(values: Sequence[int]) -> int | list[int]:
-    """One number for numbers that are the same."""
+    """Reduce equal numbers to one number."""
     return values[0] if len(set(values)) == 1 else list(values)
 
 
@@ -176,7 +176,7 @@ def batch_norm(
 
 
 def _round_as_literal(number: float) -> float:
-    """The number that literal() writes."""
+    """Round a number to its literal."""
     return float(literal(number))
 
 
@@ -403,7 +403,7 @@ def set_value(
 
 @spells("array_to_tensor")
 def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> str:
-    """An array is one tensor here, of elements along its first axis."""
+    """Move the array's first axis, its elements, to `axis`; join the axes unless stacking."""
     rank = rank_of(array.type)
     at = axis % (rank if use_stack else rank - 1)
     order = [*range(1, at + 1), 0, *range(at + 1, rank)]
@@ -419,7 +419,7 @@ def array_to_tensor(emit: Emit, array: SSAValue, axis: int, use_stack: bool) -> 
 
 @spells("reshape_like")
 def reshape_like(emit: Emit, x: SSAValue, like: SSAValue, shape: Ints) -> str:
-    """0 is the size of the other value at this place."""
+    """Reshape; 0 is the size of `like` at the same position."""
     old, other = emit.value(x), emit.value(like)
     size = f"{other}.shape" if emit.is_jax else f"paddle.shape({other})"
     sizes = [f"{size}[{at}]" if each == 0 else str(each) for at, each in enumerate(shape)]
@@ -428,7 +428,7 @@ def reshape_like(emit: Emit, x: SSAValue, like: SSAValue, shape: Ints) -> str:
 
 @spells("array_write")
 def array_write(emit: Emit, array: SSAValue, position: SSAValue, x: SSAValue) -> str:
-    """The elements before the position, the new one, and those after it."""
+    """Concatenate the elements before the position, the new one, and the elements after it."""
     old, at, new = map(emit.value, (array, position, x))
     if emit.is_jax:
         return f"array_write({old}, {at}, {new})"
@@ -650,7 +650,7 @@ def gather(emit: Emit, x: SSAValue, index: SSAValue, axis: int) -> str:
 
 
 def _rows(emit: Emit, index: SSAValue) -> str:
-    """Numbers of rows, which Paddle also takes as a column."""
+    """Format row indices, which Paddle also takes as a column, as a vector."""
     return emit.value(index) + (".reshape(-1)" if rank_of(index.type) == 2 else "")
 
 

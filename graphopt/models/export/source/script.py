@@ -1,4 +1,4 @@
-"""The text of a script from the calls of a program."""
+"""The text of a script, composed from the calls of a program."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _binding(node: ast.AST) -> int:
 
 @cache
 def _demands(text: str) -> list[int]:
-    """The tightness that each place of a call asks of its text, or it gets parentheses."""
+    """Compute the precedence that each placeholder requires of its text to need no parentheses."""
     number = count()
     tree = _parse(_PLACE.sub(lambda _: f"_place_{next(number)}", text))
     found = dict.fromkeys((f"_place_{at}" for at in range(next(number))), 0)
@@ -103,7 +103,7 @@ def _demands(text: str) -> list[int]:
 
 @dataclass
 class _Pending:
-    """An expression that may still go into the next one."""
+    """An expression that may still be inlined into the next one."""
 
     call: SourceCall
     text: str
@@ -112,7 +112,7 @@ class _Pending:
 
 @dataclass
 class FunctionText:
-    """Writes the lines of one function: names values, and puts calls into the one that reads."""
+    """Writes the lines of one function: names values, and inlines calls into their only reader."""
 
     names: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     reserved: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class FunctionText:
     def write(
         self, calls: Sequence[SourceCall], outputs: Sequence[SSAValue], results: Sequence[str] = ()
     ) -> list[str]:
-        """The lines for calls, and a return of values, or of texts in which values have places."""
+        """Write the calls, and return the outputs, or texts with placeholders for outputs."""
         last: dict[SSAValue, int] = {}
         reads: dict[SSAValue, int] = {}
         for at, call in enumerate(calls):
@@ -162,7 +162,7 @@ class FunctionText:
         self._assign(at, call, text)
 
     def _text(self, at: int, call: SourceCall) -> tuple[str, int]:
-        """The text of a call with its operands; those that were just made are put into it."""
+        """Format a call with its operands; inline the most recent pending calls."""
         order = [call.operands[int(found[1])] for found in _PLACE.finditer(call.text)]
         waiting = [each.call.results[0] for each in self.pending]
         wanted = [value for value in order if value in waiting]
@@ -191,7 +191,7 @@ class FunctionText:
         return text, max((each.depth for each in inside), default=0)
 
     def _fits(self, call: SourceCall, inside: Sequence[_Pending]) -> bool:
-        """True where the calls together are still easy to read."""
+        """True if the calls are still easy to read as one expression."""
         if not call.results:  # what a function returns
             return True
         length = len(call.text) + sum(len(each.text) for each in inside)
@@ -207,7 +207,7 @@ class FunctionText:
         )
 
     def _flush(self, at: int) -> None:
-        """Write what waits as statements."""
+        """Write the pending calls as statements."""
         pending, self.pending = self.pending, []
         for each in pending:
             self._assign(at, each.call, each.text)
@@ -220,7 +220,7 @@ class FunctionText:
         self._line(f"{targets} = {text}")
 
     def _name(self, at: int, call: SourceCall, value: SSAValue) -> str:
-        """A name for a result: that of an operand which is not read again, or a new one."""
+        """Name a result: reuse the name of an operand that is not read again, or find a new one."""
         if value not in self.reads:
             return "_"
         # at is where the next call stands; the values that nothing from there on reads are free
@@ -251,7 +251,7 @@ class FunctionText:
     _at: dict[int, int] = field(default_factory=dict[int, int])
 
     def _live(self, at: int) -> set[str]:
-        """The names of values that are read after a call."""
+        """Collect the names of values that are read after a call."""
         return {
             name
             for value, name in self.names.items()
@@ -262,7 +262,7 @@ class FunctionText:
         self.lines += wrap_line(f"{self.indent}{text}")
 
     def _function(self, at: int, inner: Inner) -> str:
-        """Write a function in this one, and give its name."""
+        """Write a nested function and return its name."""
         self._flush(at)
         name = free_name(inner.name, set(self.names.values()) | self.reserved | self._own)
         self._own.add(name)
@@ -283,7 +283,7 @@ class FunctionText:
     _own: set[str] = field(default_factory=set[str])
 
     def new_name(self, taken: frozenset[str] | set[str]) -> str:
-        """A name for a value of no call."""
+        """Find a name for a value without a hint."""
         return next((n for n in _FIRST if n not in taken), None) or free_name("value", set(taken))
 
     def _loop(self, at: int, loop: Loop) -> None:
@@ -309,7 +309,7 @@ _SAID = {name: name for name in ("q", "k", "v", "scores", "chosen")}
 
 
 def _turns(loop: Loop, reserved: frozenset[str]) -> tuple[str, list[Label]]:
-    """The head of a loop, and the labels of its call by the variable of the loop."""
+    """Format the head of a loop; return it and the call's labels in terms of the loop variable."""
     columns = list(zip(*loop.rows, strict=True))
     steps = [_step(column) for column in columns]
     count = len(loop.rows)
@@ -339,7 +339,7 @@ def _turns(loop: Loop, reserved: frozenset[str]) -> tuple[str, list[Label]]:
 
 
 def _step(column: Sequence[Label]) -> int:
-    """The step of numbers that grow by the same; 0 for others."""
+    """Compute the constant positive step of numbers; 0 if there is none."""
     if any(isinstance(label, str) for label in column):
         return 0
     if len({label.parameter if isinstance(label, Numbered) else "" for label in column}) > 1:
@@ -354,14 +354,14 @@ def _offset(label: Label) -> int:
 
 
 def identifier(name: str) -> str:
-    """A name as Python has them."""
+    """Convert a name to a Python identifier."""
     made = re.sub(r"\W+", "_", name).strip("_").lower() or "value"
     made = f"_{made}" if made[0].isdigit() else made
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
 def wrap_line(line: str) -> list[str]:
-    """A line, or several where it is too long: the arguments of its outermost call apart."""
+    """Break a line that is too long at the arguments of its outermost call."""
     if len(line) <= WIDTH:
         return [line]
     begin = line.find("(") + 1 if "(" in line else 0

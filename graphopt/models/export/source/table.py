@@ -1,7 +1,7 @@
 """The ops that are one call: in Paddle's functions, and in JAX's.
 
 An empty text is an op without a call of its own in that style. The functions without a module are
-those of `jax_functions`, which a script gets with it.
+defined in `jax_functions`; a script contains those that it calls.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ Floats = Sequence[float]
 
 
 def _corners(x: Array, y: Array, width: Array, height: Array) -> Array:
-    """Boxes around centres, as corners in a new last axis."""
+    """Compute the corners of boxes around centers, in a new last axis."""
     sides = [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
     return np.stack(np.broadcast_arrays(*sides), -1)
 
@@ -23,7 +23,7 @@ def _corners(x: Array, y: Array, width: Array, height: Array) -> Array:
 def _centres(
     input: Array, image: Array, offset: float, step_w: float, step_h: float
 ) -> tuple[Array, Array, float, float]:
-    """The x [w, 1] and y [h, 1, 1] of each pixel in the image, and how far pixels are apart."""
+    """Compute x [w, 1] and y [h, 1, 1] of each pixel in the image, and the distances of pixels."""
     (height, width), sizes = input.shape[2:], image.shape[2:]
     if not (step_w and step_h):
         step_w, step_h = sizes[1] / max(width, 1), sizes[0] / max(height, 1)

@@ -14,7 +14,7 @@ from graphopt.reference.tape import Array, NoDerivative, TapeNode, value_of
 
 
 def each_box(x: Array, boxes: Array, boxes_num: Array) -> Iterator[tuple[Array, list[float]]]:
-    """Each box with its image [c, h, w]."""
+    """Yield each box with its image [c, h, w]."""
     images = np.repeat(np.arange(x.shape[0]), np.reshape(boxes_num, -1)).tolist()
     for image, box in zip(images, value_of(boxes).tolist(), strict=False):
         yield x[image], box
@@ -29,12 +29,12 @@ def _stack_regions(
 
 
 def round_half_away(number: float) -> int:
-    """The nearest whole number; halves go away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return int(math.copysign(abs(number) + 0.5, number))
 
 
 def _between(image: Array, size: int, low: float, length: float, cells: int, ratio: int) -> Array:
-    """The averages of the cells along the last axis of an image, which has `size` pixels."""
+    """Average the cells along the last axis of an image, which has `size` pixels."""
     points = ratio if ratio > 0 else max(math.ceil(length / cells), 0)
     steps = (np.arange(cells * points) + 0.5) / max(points, 1)
     at = low + steps * (length / cells)
@@ -74,12 +74,12 @@ def roi_align(
 
 
 def _inside(size: int, ends: list[tuple[int, int]]) -> list[slice]:
-    """The pixels from one end to the other, as far as there are any."""
+    """Limit the ranges of pixels to the image."""
     return [slice(min(max(a, 0), size), min(max(b, 0), size)) for a, b in ends]
 
 
 def _cells(size: int, low: float, high: float, cells: int) -> list[slice]:
-    """The pixels of each cell along an axis."""
+    """Find the pixels of each cell along an axis."""
     first, last = round_half_away(low), round_half_away(high)
     length = max(last - first + 1, 1) / cells
     ends = [
@@ -147,7 +147,7 @@ def psroi_pool(
 
 
 def _integrals(size: int, low: float, high: float, cells: int) -> Array:
-    """The share that each pixel has in the integral over each cell, over the length of a cell."""
+    """Compute each pixel's share of the integral over each cell, divided by the cell length."""
     length = max(high - low, 0.0) / cells
     if not length:
         return np.zeros((cells, size))

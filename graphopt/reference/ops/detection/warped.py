@@ -16,7 +16,7 @@ Numbers = list[float]
 
 
 def _sides(at: Array, size: int) -> list[tuple[int, Array]]:
-    """The pixels on both sides of a point along an axis, and their shares."""
+    """Find the pixels on both sides of a point along an axis, and their shares."""
     value = float(value_of(at))
     if not 0 <= value <= size - 1:
         at = value = min(max(value, 0), size - 1)
@@ -87,7 +87,7 @@ def deformable_psroi_pooling(
 
 
 def _between(image: Array, channels: Array, at: list[Array]) -> Array:
-    """The values of some channels of an image [c, h, w] at a point."""
+    """Interpolate some channels of an image [c, h, w] at a point."""
     rows, columns = map(_sides, at, image.shape[1:])
     return sum(
         image[channels, row, column] * (down * across)
@@ -96,7 +96,7 @@ def _between(image: Array, channels: Array, at: list[Array]) -> Array:
 
 
 def _channels_first(cells: Array, shape: tuple[int, ...]) -> Array:
-    """[r, classes, h, w, c] as [r, classes * c, h, w]."""
+    """Transpose and reshape [r, classes, h, w, c] to [r, classes * c, h, w]."""
     boxes = cells.size // math.prod(shape[1:])
     turned = np.transpose(np.reshape(cells, (boxes, *shape[1:])), (0, 1, 4, 2, 3))
     return np.reshape(turned, (boxes, shape[1] * shape[4], *shape[2:4]))
@@ -135,7 +135,7 @@ def roi_perspective_transform(
 
 
 def _projection(x: Numbers, y: Numbers, height: int, width: int) -> Numbers:
-    """The matrix, row by row, from the pixels of a rectangle to those of a quadrangle."""
+    """Compute the matrix, row by row, from pixels of a rectangle to pixels of a quadrangle."""
     sides = [math.hypot(x[n] - x[n - 1], y[n] - y[n - 1]) for n in (1, 2, 3, 0)]
     rows = max(2, height) - 1
     # in proportion to the quadrangle, whose upper and lower side are the first and the third

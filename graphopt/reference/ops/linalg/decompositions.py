@@ -14,10 +14,10 @@ from graphopt.reference.tape import Array, value_of
 
 
 def _apply_to_matrices(op: str, function: Callable[..., Array], *operands: Array) -> Array:
-    """The function of matrices, or Unsupported for those that have none.
+    """Apply a function to matrices; raise Unsupported for those without a result.
 
-    What LAPACK makes of infinities and nan is that of its version, and a matter of the triangle
-    that it reads.
+    The results of LAPACK for infinities and nan depend on its version, and on the triangle that it
+    reads.
     """
     if not all(map(np.all, map(np.isfinite, map(value_of, operands)))):
         raise Unsupported(op, "of infinities and nan")

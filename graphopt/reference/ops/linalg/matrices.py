@@ -14,7 +14,7 @@ from graphopt.reference.tape import Array
 
 
 def _of_offset(rows: int, columns: int, offset: int) -> tuple[Array, Array]:
-    """The row and the column of each element on a diagonal."""
+    """Compute the row and the column of each element on a diagonal."""
     row, column = max(-offset, 0), max(offset, 0)
     steps = np.arange(max(min(rows - row, columns - column), 0))
     return row + steps, column + steps
@@ -32,7 +32,7 @@ def trace(input: Array, offset: int, axis1: int, axis2: int) -> Array:
 
 
 def _square(x: Array, offset: int) -> Array:
-    """Matrices with the last axis on a diagonal, and numbers of x where it is; -1 elsewhere."""
+    """Make a square matrix with the indices of x's last axis on a diagonal, -1 elsewhere."""
     size = x.shape[-1] + abs(offset)
     places = np.full((size, size), -1)
     places[_of_offset(size, size, offset)] = np.arange(x.shape[-1])
@@ -45,7 +45,7 @@ def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
 
 
 def _place_elements(x: Array, places: Array, other: float) -> Array:
-    """Elements along the last axis by number, another one where the number is below 0."""
+    """Take elements along the last axis by number, `other` where the number is below 0."""
     filler = np.asarray(other).astype(x.dtype)
     if not x.shape[-1]:
         return np.full((*x.shape[:-1], *places.shape), filler)
@@ -90,7 +90,7 @@ def einsum(inputs: tuple[Array, ...], equation: str) -> Array:
 
 
 def _without_dots(equation: str, inputs: tuple[Array, ...]) -> str:
-    """The equation with letters for `...`, the last of them for the last axis."""
+    """Replace `...` in an equation by letters, the last of them for the last axis."""
     free = "".join(c for c in string.ascii_letters if c not in equation)
     terms, _, result = equation.partition("->")
     named: list[str] = []
@@ -103,7 +103,7 @@ def _without_dots(equation: str, inputs: tuple[Array, ...]) -> str:
 
 
 def _simple(x: Array, term: str, sizes: dict[str, int]) -> tuple[Array, str]:
-    """An operand without axes that are repeated for others, and with each letter once."""
+    """Remove an operand's broadcast axes, and take diagonals until each letter occurs once."""
     kept = [i for i, c in enumerate(term) if x.shape[i] == sizes[c]]
     x, term = np.reshape(x, [x.shape[i] for i in kept]), "".join(term[i] for i in kept)
     for letter in dict.fromkeys(term):
@@ -115,13 +115,13 @@ def _simple(x: Array, term: str, sizes: dict[str, int]) -> tuple[Array, str]:
 
 
 def _sum_letters(x: Array, term: str, others: str) -> tuple[Array, str]:
-    """The sum over the letters that no other term has."""
+    """Sum over the letters that no other term has."""
     own = tuple(i for i, c in enumerate(term) if c not in others)
     return np.sum(x, axis=own) if own else x, "".join(c for c in term if c in others)
 
 
 def _multiply_operands(x: Array, of_x: str, y: Array, of_y: str, later: str) -> tuple[Array, str]:
-    """The product of two operands as one of matrices, summed over what nothing later has."""
+    """Multiply two operands as matrices, and sum over letters that no later term has."""
     both = [c for c in of_x if c in of_y]
     batch, inner = [c for c in both if c in later], [c for c in both if c not in later]
     left, right = [c for c in of_x if c not in of_y], [c for c in of_y if c not in of_x]

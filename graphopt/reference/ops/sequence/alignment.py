@@ -58,7 +58,7 @@ def ctc_align(
 
 
 def _distances(hyps: Array, refs: Array, rows: Array, columns: Array, normalized: bool) -> Array:
-    """The Levenshtein distances of the first tokens of each row, row by row of the table."""
+    """Compute Levenshtein distances of the first tokens of each row, row by row of the table."""
     steps = np.arange(refs.shape[1] + 1)
     line = np.broadcast_to(steps, (len(hyps), len(steps)))
     table = [line]

@@ -1,4 +1,4 @@
-"""Layers over sequences in rows: side by side with padding, computed, and put back in rows."""
+"""Layers over sequences in rows: they are padded to a table, computed, and put back in rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt.reference.tape import Array, value_of
 
 
 def table_of(lengths: Array) -> tuple[Array, Array]:
-    """The row of each step of each sequence, and True where there is such a step."""
+    """Build the table of each sequence's rows by step, and a mask of the steps that it has."""
     sizes = np.reshape(lengths, (-1, 1)).astype(np.int64)
     steps = np.arange(np.max(sizes, initial=0))
     live = steps < sizes
@@ -21,7 +21,7 @@ def table_of(lengths: Array) -> tuple[Array, Array]:
 
 
 def _wide(mask: Array, x: Array) -> Array:
-    """A mask of rows for rows of the rank of x."""
+    """Reshape a mask of rows to broadcast to rows of the rank of x."""
     return np.reshape(mask, mask.shape + (1,) * (x.ndim - 1))
 
 
@@ -71,7 +71,7 @@ def sequence_conv(
 
 
 def _ends(lengths: Array) -> tuple[Array, Array]:
-    """The first row and the number of rows of each sequence."""
+    """Compute the first row and the number of rows of each sequence."""
     sizes = np.reshape(lengths, -1)
     return np.cumsum(sizes) - sizes, sizes
 

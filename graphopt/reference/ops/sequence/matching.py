@@ -1,4 +1,4 @@
-"""Sequences of two texts side by side, and those with a tag, pair by pair."""
+"""Pairs of text sequences, and sequences with a tag, pair by pair."""
 
 from __future__ import annotations
 

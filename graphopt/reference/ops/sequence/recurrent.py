@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def _parts(x: Array, count: int) -> list[Array]:
-    """The last axis in so many parts of one size."""
+    """Split the last axis into parts of one size."""
     size = x.shape[-1] // count
     return [x[..., at * size : (at + 1) * size] for at in range(count)]
 
@@ -97,7 +97,7 @@ def _direction(
     backwards: bool,
     zero_padding: bool,
 ) -> tuple[Array, Sequence[Array]]:
-    """The outputs [time, batch, size] and the final states of a layer in one direction."""
+    """Compute the outputs [time, batch, size] and final states of a layer in one direction."""
     weight, recurrent, bias, recurrent_bias, *projection = weights
     time, batch, width = x.shape
     flat = np.matmul(np.reshape(x, (time * batch, width)), np.swapaxes(weight, 0, 1))
@@ -130,7 +130,7 @@ def _over_rows(
     states: Sequence[Array],
     cell: Callable[..., tuple[Array, ...]],
 ) -> list[Array]:
-    """The states of a cell after each row, 0 at rows of no sequence.
+    """Compute the states of a cell after each row, 0 at rows of no sequence.
 
     A step computes the cell for one row of each sequence that has as many rows.
     """
@@ -151,7 +151,7 @@ def _over_rows(
 
 
 def _first(given: Array | None, x: Array, lengths: Array, size: int) -> Array:
-    """The state before the first step of each sequence."""
+    """Return the state before the first step of each sequence, zeros by default."""
     return np.zeros((lengths.shape[0], size), x.dtype) if given is None else given
 
 
@@ -165,9 +165,9 @@ def _gates(
     names: Sequence[str],
     clip: float = 0.0,
 ) -> tuple[Array, Array]:
-    """The hidden state and the cell after one step; `before` is what the gates see.
+    """Compute the hidden state and the cell after one step; `before` is the input of the gates.
 
-    The names are those of the activations of gates, candidate and output.
+    `names` are the activations of gates, candidate and output.
     """
     gate, candidate, output = (ACTIVATIONS[name] for name in names)
     size = weight.shape[1] // 4
@@ -250,7 +250,7 @@ def _gru_step(
     activation: str,
     origin_mode: bool,
 ) -> tuple[Array, Array, Array]:
-    """The gates, the reset state and the new state.
+    """Compute the gates, the reset state and the new state.
 
     The weight is stored as a matrix for both gates, then one for the candidate.
     """

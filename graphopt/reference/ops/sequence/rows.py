@@ -1,4 +1,4 @@
-"""Sequences joined, cut, repeated and reordered: which row comes from which, in plain loops."""
+"""Sequences concatenated, sliced, repeated and reordered: row by row, in plain loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_ROWS = 10_000_000
 
 
 def rows_of(lengths: Array) -> list[list[int]]:
-    """The numbers of the rows of each sequence; ValueError for more than fit into memory."""
+    """List the row numbers of each sequence; ValueError for more than fit into memory."""
     found: list[list[int]] = []
     at = 0
     for size in np.reshape(lengths, -1).tolist():

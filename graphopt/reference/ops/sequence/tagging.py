@@ -13,7 +13,7 @@ from graphopt.reference.tape import Array, value_of
 
 
 def _sequences(emission: Array, lengths: Array) -> list[list[Array]]:
-    """The scores of each step of each sequence."""
+    """List the scores of each step of each sequence."""
     if emission.ndim == 3:
         sizes = enumerate(lengths.tolist())
         return [[emission[i, t] for t in range(size)] for i, size in sizes]

@@ -13,7 +13,7 @@ from graphopt.reference.tape import Array
 
 
 def scalar(x: Array) -> Array:
-    """A learning rate or a power of beta as a number."""
+    """Reshape a learning rate or a power of beta to a scalar."""
     return np.reshape(x, ())
 
 

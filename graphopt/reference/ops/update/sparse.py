@@ -14,7 +14,7 @@ from graphopt.reference.tape import Array
 
 
 def choose_rows(looked_up: Array | None, new: tuple[Array, ...], **old: Array) -> tuple[Array, ...]:
-    """New rows where they were looked up."""
+    """Select new rows where they were looked up, old ones elsewhere."""
     if looked_up is None:
         return new
     before = old["param"], old["moment1"], old["moment2"]
@@ -58,14 +58,14 @@ Arrays = Sequence[Array]
 
 
 def whole(param: Array, ids: Arrays, grads: Arrays, padding: Sequence[int]) -> Array:
-    """The gradient of the table: for each row the sum over its lookups."""
+    """Compute the gradient of the table: for each row the sum over its lookups."""
     return of_lookups(param, ids, grads, padding)[0]
 
 
 def of_lookups(
     param: Array, ids: Arrays, grads: Arrays, padding: Sequence[int]
 ) -> tuple[Array, Array]:
-    """The gradient of the table, and how often each row was looked up, in its shape."""
+    """Compute the gradient of the table, and each row's number of lookups, in its shape."""
     found, times = np.zeros(param.shape), np.zeros(param.shape)
     count = param.shape[0]
     for numbers, grad, pad in zip(ids, grads, padding, strict=True):

@@ -45,7 +45,7 @@ class UserDefinedRoleMaker(RoleMakerBase):
 
 
 class UserDefinedCollectiveRoleMaker(RoleMakerBase):
-    """Trainer `current_id` of those at `worker_endpoints` (host:port of each)."""
+    """Trainer `current_id` of the trainers at `worker_endpoints` (host:port of each)."""
 
     def __init__(self, current_id: int = 0, worker_endpoints: Sequence[str] | None = None) -> None:
         endpoints = list(worker_endpoints or ())

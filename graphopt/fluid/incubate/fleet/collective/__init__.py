@@ -54,7 +54,7 @@ class TrainStatus:
         self._epoch_no = epoch_no
 
     def next(self) -> int:
-        """The number of the epoch to train now."""
+        """Return the number of the epoch to train now."""
         return self._epoch_no + 1
 
     def __eq__(self, other: object) -> bool:
@@ -65,7 +65,7 @@ class TrainStatus:
 
 
 class DistributedStrategy(BuildStrategy):
-    """A BuildStrategy with `forward_recompute`, `use_amp` and the settings of their kind.
+    """A BuildStrategy with further settings, such as `forward_recompute` and `use_amp`.
 
     A setting without effect warns when it is changed; a refused one raises UnsupportedError.
     """
@@ -106,9 +106,9 @@ class DistributedStrategy(BuildStrategy):
 
 
 class CollectiveOptimizer:
-    """An optimizer as a strategy says; `minimize` makes `fleet.main_program`.
+    """An optimizer extended by a strategy; `minimize` sets `fleet.main_program`.
 
-    The strategy's recomputation is inside of its half precision.
+    The strategy's half precision wraps its recomputation.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class CollectiveOptimizer:
     ) -> tuple[list[Operator], Pairs]:
         """Append the backward pass and the updates, and compile the program for all trainers.
 
-        Returns the operators that update and the pairs of parameters and gradients. Raises
-        ValueError for recomputation without checkpoints, and for an optimizer that has already
-        what the strategy requests.
+        Returns the update operators and the pairs of parameters and gradients. Raises ValueError
+        for recomputation without checkpoints, and for an optimizer with a wrapper that the strategy
+        requests, too.
         """
         strategy = self._strategy
         made: Any = self._optimizer
@@ -163,7 +163,7 @@ class CollectiveOptimizer:
             )
 
     def __getattr__(self, name: str) -> Any:
-        """Other attributes are those of the optimizer: get_lr, backward, apply_gradients, …
+        """Get other attributes from the optimizer: get_lr, backward, apply_gradients, …
 
         Raises UnsupportedError for the steps of `minimize` where the strategy adds to them.
         """
@@ -196,7 +196,7 @@ class Collective(Fleet):
     def init(self, role_maker: RoleMakerBase | None = None) -> None:  # pyright: ignore
         """Find this process among the trainers (see `paddle.distributed.fleet.init`).
 
-        Raises TypeError for anything but a role maker.
+        Raises TypeError if `role_maker` is no role maker.
         """
         if role_maker is not None and not isinstance(role_maker, RoleMakerBase):
             raise TypeError("role_maker must be an instance of RoleMakerBase")
@@ -205,7 +205,7 @@ class Collective(Fleet):
     def distributed_optimizer(  # pyright: ignore
         self, optimizer: Any, strategy: DistributedStrategy | None = None
     ) -> CollectiveOptimizer:
-        """The optimizer as a strategy says, for all trainers."""
+        """Extend an optimizer by a strategy, for all trainers."""
         self._require_role()
         return CollectiveOptimizer(optimizer, strategy, self)
 
@@ -225,7 +225,7 @@ class Collective(Fleet):
         )
 
     def split_files(self, files: Sequence[str]) -> list[str]:
-        """This trainer's part of a list of files."""
+        """Select this trainer's part of a list of files."""
         return self.util.get_file_shard(files)
 
     # -- checkpoints ---------------------------------------------------------------------------
@@ -268,7 +268,8 @@ class Collective(Fleet):
     ) -> None:
         """Write the persistables and the epoch as the next checkpoint in a local folder.
 
-        It has its name when it is complete. Unless `remain_all_checkpoint`, older ones are removed.
+        The checkpoint gets its name when it is complete. Unless `remain_all_checkpoint`, older ones
+        are removed.
         """
         number = max(_checkpoints(path), default=-1) + 1
         final = os.path.join(path, f"{_CHECKPOINT}.{number}")
@@ -292,7 +293,7 @@ class Collective(Fleet):
         local_cache_path: str = ".cache",
         ignore_empty: bool = True,
     ) -> TrainStatus | None:
-        """Read the last checkpoint of a folder: its epoch, or None where there is none.
+        """Read the last checkpoint of a folder; return its epoch, or None without a checkpoint.
 
         Raises AssertionError for an empty folder unless `ignore_empty`.
         """
@@ -315,7 +316,7 @@ class Collective(Fleet):
 
 
 def _checkpoints(path: str) -> list[int]:
-    """The numbers of the complete checkpoints in a folder."""
+    """List the numbers of the complete checkpoints in a folder."""
     names = os.listdir(path) if os.path.isdir(path) else []
     found = (re.fullmatch(rf"{re.escape(_CHECKPOINT)}\.(\d+)", name) for name in names)
     return [int(match[1]) for match in found if match]

@@ -29,16 +29,17 @@ def _check(boxes: Tensor, objects: Tensor, is_crowd: Tensor, im_info: Tensor) ->
 
 @irdl_op_definition
 class RpnTargetAssign(RandomOp, DataSizedOp):
-    """The anchors of each image that should find an object, and those that should find none.
+    """The anchors of each image to train on: foreground with an object, or background.
 
-    An anchor should find the object that it overlaps with most, where no other anchor overlaps more
-    with it, or the overlap is `rpn_positive_overlap` or more; it should find none below
-    `rpn_negative_overlap`. The first `rpn_batch_size_per_im` are taken, or others by chance, 0 for
-    all; `rpn_fg_fraction` of them at most find an object. Anchors that leave the image by
-    `rpn_straddle_thresh` or more are left out, unless it is negative. `gt_labels` are the classes
-    of the objects; without them all have class 1. Results: the numbers of the anchors that find an
-    object and of all that are trained, among those of all images; their classes [n, 1]; the offsets
-    of the objects [n, 4] and their weights; how many of both each image has.
+    An anchor is foreground for the object that it overlaps most, if no other anchor overlaps more
+    with that object or the overlap is `rpn_positive_overlap` or more; it is background below
+    `rpn_negative_overlap`. `rpn_batch_size_per_im` anchors are taken, the first ones or random
+    ones, 0 for all; a share `rpn_fg_fraction` of them at most is foreground. Anchors that leave the
+    image by `rpn_straddle_thresh` or more are left out, unless it is negative. `gt_labels` are the
+    classes of the objects; without them all have class 1. Results: the indices of the foreground
+    anchors and of all trained anchors, among the anchors of all images; their classes [n, 1]; the
+    offsets of the objects [n, 4] and their weights; the number of both kinds of indices for each
+    image.
     Paddle: rpn_target_assign, retinanet_target_assign.
     """
 
@@ -82,16 +83,16 @@ class RpnTargetAssign(RandomOp, DataSizedOp):
 
 @irdl_op_definition
 class GenerateProposalLabels(RandomOp, DataSizedOp):
-    """The proposals of each image that are trained, with their classes and offsets.
+    """The proposals of each image to train on, with their classes and offsets.
 
-    Objects are proposals too, unless `is_cascade_rcnn` without `max_overlap`. One that overlaps
-    with an object by `fg_thresh` or more has its class; one between `bg_thresh_lo` and
-    `bg_thresh_hi` is background, class 0. `batch_size_per_im` are taken, `fg_fraction` of them at
-    most with an object: the first ones, or others by chance; with `is_cascade_rcnn` all. There,
-    `max_overlap` [proposals] leaves out those that overlap with an object wholly, as the objects
-    of an earlier stage do. Results: boxes [n, 4], classes [n, 1], offsets at the place of their
-    class [n, 4 class_nums], their weights twice, how much each box overlaps with an object [n],
-    and how many boxes each image has. Paddle: generate_proposal_labels.
+    Objects are proposals too, unless `is_cascade_rcnn` without `max_overlap`. A proposal that
+    overlaps an object by `fg_thresh` or more has the object's class; one between `bg_thresh_lo` and
+    `bg_thresh_hi` is background, class 0. `batch_size_per_im` proposals are taken, a share
+    `fg_fraction` of them at most with an object: the first ones, or random ones; all with
+    `is_cascade_rcnn`. There, `max_overlap` [proposals] leaves out proposals that overlap an object
+    fully, as the objects of an earlier stage do. Results: boxes [n, 4], classes [n, 1], offsets at
+    the position of their class [n, 4 class_nums], their weights twice, the overlap of each box with
+    an object [n], and the number of boxes of each image. Paddle: generate_proposal_labels.
     """
 
     name = "pd.generate_proposal_labels"

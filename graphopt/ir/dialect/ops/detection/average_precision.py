@@ -18,13 +18,13 @@ KINDS = ("integral", "11point")
 
 @irdl_op_definition
 class DetectionMap(DataSizedOp):
-    """The mean over classes of the average precision of detections, and what it is made of.
+    """The mean over classes of the average precision of detections, and its statistics.
 
     Detections are rows (class, score, x, y, x, y), labels rows (class, difficult, x, y, x, y) or
-    (class, x, y, x, y), those of one image after the other, with the number of each image. The
-    further results are how many labels each class has, and for each class (score, 1 or 0) of its
-    detections: which are right, and which are wrong. `state` is empty, or a switch and these
-    results of earlier batches. Paddle: detection_map.
+    (class, x, y, x, y), image by image, with the number of rows of each image. The further results
+    are the number of labels of each class, and for each class the rows (score, 1 or 0) that mark
+    its true positives and its false positives. `state` is empty, or a switch and these results of
+    earlier batches. Paddle: detection_map.
     """
 
     name = "pd.detection_map"

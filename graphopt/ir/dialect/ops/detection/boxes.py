@@ -24,7 +24,7 @@ from graphopt.ir.dialect.types import (
 
 
 def image_size(what: str, value: Tensor) -> tuple[int, int]:
-    """The height and width of images [n, c, h, w]."""
+    """Return the height and width of images [n, c, h, w]."""
     if rank_of(value) != 4:
         raise ProgramError(f"'{what}' should be [n, c, h, w], found {show(value)}")
     return shape_of(value)[2], shape_of(value)[3]
@@ -37,7 +37,7 @@ def _check_boxes(what: str, value: Tensor, rank: int = 2) -> None:
 
 
 def all_ratios(aspect_ratios: Sequence[float], flip: bool) -> list[float]:
-    """1, and every other ratio once, each with its inverse if `flip`."""
+    """List 1 and every other ratio once, each with its inverse if `flip`."""
     ratios = [1.0]
     for ratio in aspect_ratios:
         if all(abs(ratio - known) >= 1e-6 for known in ratios):

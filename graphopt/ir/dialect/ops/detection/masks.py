@@ -13,14 +13,14 @@ from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, sh
 
 @irdl_op_definition
 class GenerateMaskLabels(DataSizedOp):
-    """The boxes of each image with an object, and the pixels of the object in each box.
+    """The boxes of each image with an object, and the pixel mask of the object in each box.
 
     `gt_segms` [points, 2] has the outlines: `lengths` counts the objects of each image,
     `polygon_lengths` the polygons of each object, `point_lengths` the points of each polygon, and
-    `roi_lengths` the boxes of each image. Results: boxes [n, 4], their numbers among those of the
-    image [n, 1], 0 and 1 for `resolution` x `resolution` pixels at the place of the class
-    [n, num_classes * resolution^2] with -1 elsewhere, and how many boxes each image has. An image
-    without objects has its first box of the background. Paddle: generate_mask_labels.
+    `roi_lengths` the boxes of each image. Results: boxes [n, 4]; their indices among the boxes of
+    the image [n, 1]; masks [n, num_classes * resolution^2], with 0 and 1 for `resolution` x
+    `resolution` pixels at the position of the class and -1 elsewhere; and the number of boxes of
+    each image. An image without objects has its first background box. Paddle: generate_mask_labels.
     """
 
     name = "pd.generate_mask_labels"

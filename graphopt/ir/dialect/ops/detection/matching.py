@@ -26,12 +26,12 @@ def _images(lengths: Tensor | None) -> int:
 
 @irdl_op_definition
 class BipartiteMatch(OpaqueOp):
-    """The object of each box: the pair that is nearest first, each object and each box once.
+    """A greedy matching of boxes with objects, nearest pair first, each of them once.
 
-    Nearness [objects, boxes] gives the number of the object of each box, int32 [images, boxes], -1
-    for none, and the nearness of the two, 0 for none. With the `match_type` per_prediction a box
-    that is left takes the nearest object whose nearness is `dist_threshold` or more.
-    Paddle: bipartite_match.
+    The operand is the nearness [objects, boxes]. Results: the index of the object of each box,
+    int32 [images, boxes], -1 for none, and the nearness of the pair, 0 for none. With the
+    `match_type` per_prediction a box without an object takes the nearest object whose nearness is
+    `dist_threshold` or more. Paddle: bipartite_match.
     """
 
     name = "pd.bipartite_match"
@@ -59,10 +59,10 @@ class BipartiteMatch(OpaqueOp):
 class TargetAssign(OpaqueOp):
     """The rows of matched objects, `mismatch_value` for boxes without one, and their weights.
 
-    x is [objects, boxes or 1, k], or [objects, k]; match_indices [images, boxes] give
-    [images, boxes, k], and weights [images, boxes, 1], 1 where a box has an object. The boxes of
-    neg_indices, whose lengths are the numbers of each image, weigh 1 too, with `mismatch_value`.
-    Paddle: target_assign.
+    x is [objects, boxes or 1, k], or [objects, k]; match_indices [images, boxes] give [images,
+    boxes, k], and weights [images, boxes, 1], 1 where a box has an object. The boxes of
+    neg_indices, whose lengths count the boxes of each image, have the weight 1 too, with
+    `mismatch_value`. Paddle: target_assign.
     """
 
     name = "pd.target_assign"
@@ -101,13 +101,13 @@ class TargetAssign(OpaqueOp):
 
 @irdl_op_definition
 class MineHardExamples(OpaqueOp):
-    """The boxes without an object that count in training, int32 [images, boxes] of 0 and 1.
+    """The boxes without an object that train as negatives, int32 [images, boxes] of 0 and 1.
 
-    With the `mining_type` max_negative these are, of those whose match_dist is below
-    `neg_dist_threshold`, the ones with the largest losses, `neg_pos_ratio` for each box with an
-    object. With hard_example they are those among the `sample_size` boxes with the largest losses;
-    boxes with an object that are not among these lose it. The second result has the numbers of the
-    objects that are left. Paddle: mine_hard_examples.
+    With the `mining_type` max_negative, they are the boxes with the largest losses among the boxes
+    whose match_dist is below `neg_dist_threshold`: `neg_pos_ratio` for each box with an object.
+    With hard_example they are among the `sample_size` boxes with the largest losses; boxes with an
+    object that are not among these lose it. The second result has the object indices that are left.
+    Paddle: mine_hard_examples.
     """
 
     name = "pd.mine_hard_examples"

@@ -68,8 +68,8 @@ class MulticlassNms(DataSizedOp):
     """For each class the boxes that no better one covers: rows (class, score, x, y, x, y).
 
     Boxes [n, m, 4] with scores [n, classes, m], or [m, classes, 4] with [m, classes] and the number
-    of rows of each image. Further results: which box each row is, how many each image has. Paddle:
-    multiclass_nms3.
+    of rows of each image. Further results: the box index of each row, and the number of rows of
+    each image. Paddle: multiclass_nms3.
     """
 
     name = "pd.multiclass_nms3"
@@ -118,7 +118,7 @@ class MulticlassNms(DataSizedOp):
 class MatrixNms(DataSizedOp):
     """Boxes whose scores stay high where better ones cover them. Paddle: matrix_nms.
 
-    Operands and results as those of `multiclass_nms3`, with scores [n, classes, m].
+    Operands and results are as for `multiclass_nms3`, with scores [n, classes, m].
     """
 
     name = "pd.matrix_nms"
@@ -145,11 +145,11 @@ class MatrixNms(DataSizedOp):
 
 @irdl_op_definition
 class GenerateProposals(DataSizedOp):
-    """Boxes that are likely to hold something, of anchors and offsets from them.
+    """Boxes that are likely to hold an object, computed from anchors and offsets.
 
     Scores [n, a, h, w], offsets [n, 4 a, h, w], image sizes [n, 2] or, with scales, [n, 3], anchors
-    and variances [h, w, a, 4]; the results are boxes, their scores [boxes, 1] and how many each
-    image has. Paddle: generate_proposals_v2.
+    and variances [h, w, a, 4]; the results are boxes, their scores [boxes, 1] and the number of
+    boxes of each image. Paddle: generate_proposals_v2.
     """
 
     name = "pd.generate_proposals"
@@ -189,10 +189,10 @@ class GenerateProposals(DataSizedOp):
 
 @irdl_op_definition
 class DistributeFpnProposals(DataSizedOp):
-    """Boxes [r, 4] by the level of a pyramid that suits their size.
+    """Boxes [r, 4] by the level of a feature pyramid that suits their size.
 
-    The results are the boxes of each level, where each of the given boxes is among them [r, 1],
-    and for each level how many each image has. Paddle: distribute_fpn_proposals.
+    The results are the boxes of each level, the position of each operand box among them [r, 1], and
+    for each level the number of boxes of each image. Paddle: distribute_fpn_proposals.
     """
 
     name = "pd.distribute_fpn_proposals"
@@ -254,10 +254,10 @@ class CollectFpnProposals(DataSizedOp):
 
 @irdl_op_definition
 class LocalityAwareNms(DataSizedOp):
-    """Boxes of one class that no better one covers, after merging those that follow each other.
+    """Boxes of one class that no better one covers, after merging consecutive boxes.
 
-    A box that overlaps with the one before it becomes a part of that, by their scores, which are
-    added. Boxes [n, m, 4], scores [n, 1, m]; results as the first and the last of
+    A box that overlaps the one before it is merged into it, weighted by their scores, which are
+    added. Boxes [n, m, 4], scores [n, 1, m]; the results are the first and the last one of
     `multiclass_nms3`. Paddle: locality_aware_nms.
     """
 
@@ -286,9 +286,9 @@ class RetinanetDetectionOutput(DataSizedOp):
     """Detections of several feature maps: rows (class, score, x, y, x, y), the best first.
 
     Each map has offsets [n, m, 4], scores [n, m, classes] and anchors [m, 4]; images [n, 3] have a
-    height, a width and a scale, by which boxes are divided. Of each map the best `nms_top_k` scores
-    above `score_threshold` are looked at, of the last map without a threshold. The second result is
-    how many each image has. Paddle: retinanet_detection_output.
+    height, a width and a scale, by which boxes are divided. Of each map only the best `nms_top_k`
+    scores above `score_threshold` count, of the last map without a threshold. The second result is
+    the number of rows of each image. Paddle: retinanet_detection_output.
     """
 
     name = "pd.retinanet_detection_output"

@@ -15,8 +15,8 @@ from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, same_dtype,
 class RoiPoolBase(OpaqueOp, ABC):
     """Each box of images [n, c, h, w] as a grid of pooled_height by pooled_width values.
 
-    Boxes are [r, 4] corners in pixels times 1 / spatial_scale, first those of the first image;
-    boxes_num [n] says how many each image has.
+    Boxes are [r, 4] corners in pixels times 1 / spatial_scale, image by image; boxes_num [n] has
+    the number of boxes of each image.
     """
 
     x = operand_def(TENSOR)
@@ -37,7 +37,7 @@ class RoiPoolBase(OpaqueOp, ABC):
 def pooled_type(
     x: Tensor, boxes: Tensor, boxes_num: Tensor, height: int, width: int, channels: int = 0
 ) -> Tensor:
-    """The type of a pool over boxes; ProgramError when the operands do not fit."""
+    """Infer the type of a pool over boxes; raise ProgramError when the operands do not fit."""
     same_dtype(x, boxes)
     images, corners, counts = shape_of(x), shape_of(boxes), shape_of(boxes_num)
     if len(images) != 4 or len(corners) != 2 or corners[1] not in (4, UNKNOWN) or len(counts) != 1:

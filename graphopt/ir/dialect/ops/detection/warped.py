@@ -25,15 +25,16 @@ from graphopt.ir.dialect.types import (
 
 @irdl_op_definition
 class DeformablePsroiPool(OpaqueOp):
-    """Boxes as grids of averages, each cell at an offset of its own, and how many points it has.
+    """Boxes as grids of averages, each cell moved by an offset, and the points of each cell.
 
-    Images are [n, c, h, w], boxes [r, 4] with the number of each image, offsets [r, 2 * classes,
-    part_height, part_width] in sizes of the box times `trans_std`; without them cells stay. A cell
-    is the average of sample_per_part² points. Cells of one of `group_size` parts of the grid have
-    channels of their own: result [r, output_dim, h, w], and int the counts of the same shape.
-    The slope along an axis is 0 at a point on a pixel. Gradients are those of the result for any
-    `part_size`; Paddle finds the column of an offset by the part's height there, and so takes that
-    of another cell where `part_size` is no square. Paddle: deformable_psroi_pooling.
+    Images are [n, c, h, w]; boxes are [r, 4], with the number of boxes of each image; offsets [r, 2
+    * classes, part_height, part_width] are in box sizes times `trans_std`; without offsets no cell
+    moves. A cell is the average of sample_per_part² points. The cells of one of `group_size` parts
+    of the grid have channels of their own. Results: [r, output_dim, h, w], and integer point counts
+    of the same shape. The slope along an axis is 0 at a point on a pixel. Gradients are exact for
+    any `part_size`; Paddle computes the column of an offset from the part's height there, and so
+    uses the offset of another cell where `part_size` is not square. Paddle:
+    deformable_psroi_pooling.
     """
 
     name = "pd.deformable_psroi_pooling"
@@ -95,10 +96,10 @@ class DeformablePsroiPool(OpaqueOp):
 class RoiPerspectiveTransform(OpaqueOp):
     """Quadrangles of images [n, c, h, w] as rectangles [r, c, height, width].
 
-    `rois` [r, 8] are four corners in turn, from the upper left one on, in pixels times
-    1 / spatial_scale, with the number of each image. Results: the rectangles, which of their pixels
-    are in the quadrangle and the image [r, 1, height, width], and the matrices [r, 9]. Paddle:
-    roi_perspective_transform.
+    `rois` [r, 8] are four corners in turn, from the upper left one on, in pixels times 1 /
+    spatial_scale, with the number of each image's quadrangles. Results: the rectangles; the mask of
+    their pixels inside the quadrangle and the image [r, 1, height, width]; and the matrices [r, 9].
+    Paddle: roi_perspective_transform.
     """
 
     name = "pd.roi_perspective_transform"

@@ -67,14 +67,15 @@ class YoloBox(OpaqueOp):
 
 @irdl_op_definition
 class YoloLoss(OpaqueOp):
-    """The loss [n] of YOLO's output x [n, a (5 + classes), h, w] against boxes that are there.
+    """The loss [n] of YOLO's output x [n, a (5 + classes), h, w] against ground-truth boxes.
 
-    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` integers
-    [n, b], `gt_score` [n, b] how much each counts; a box of no size is none. Of the pairs of a
-    width and a height in `anchors`, x has those that `anchor_mask` names. Further results: what
-    counts of each cell [n, a, h, w], -1 for those that are ignored, and which of the a anchors
-    suits each box, int32 [n, b], -1 for none. Where boxes share a cell the derivative is that of
-    the last one, as in Paddle. Redmon and Farhadi, 2018. Paddle: yolo_loss.
+    `gt_box` [n, b, 4] has centers, widths and heights as fractions of the image, `gt_label`
+    integers [n, b], `gt_score` [n, b] the weight of each box; a box of size 0 does not count.
+    `anchors` lists pairs of a width and a height; x has the pairs that `anchor_mask` selects.
+    Further results: the objectness weight of each cell [n, a, h, w], -1 for ignored cells, and the
+    index of the best of the a anchors for each box, int32 [n, b], -1 for none. Where boxes share a
+    cell the derivative uses the last box, as in Paddle. Redmon and Farhadi, 2018. Paddle:
+    yolo_loss.
     """
 
     name = "pd.yolo_loss"

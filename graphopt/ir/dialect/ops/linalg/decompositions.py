@@ -35,7 +35,7 @@ from graphopt.ir.dialect.types import (
 
 
 def matrix_shape(x: Tensor, *, square: bool = False) -> tuple[tuple[int, ...], int, int]:
-    """The batch dimensions, rows and columns; ProgramError when x does not hold matrices."""
+    """Return batch dimensions, rows and columns; raise ProgramError unless x holds matrices."""
     shape = shape_of(x)
     kind = "square matrices" if square else "matrices"
     if len(shape) < 2 or (square and shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
@@ -138,7 +138,7 @@ class Hermitian(OpaqueOp, ABC):
 
     @staticmethod
     def values(x: Tensor, UPLO: str) -> Tensor:
-        """The type of the eigenvalues, which are real."""
+        """Return the type of the eigenvalues, which are real."""
         batch, rows, _ = matrix_shape(x, square=True)
         if UPLO not in ("L", "U"):
             raise ProgramError(f"UPLO should be L or U, found '{UPLO}'")
@@ -200,7 +200,7 @@ class Eigvals(OneTensor, OpaqueOp):
 
 @irdl_op_definition
 class Lu(OpaqueOp):
-    """Both triangles of the LU decomposition in one, rows exchanged, from 1, and 0 for success.
+    """Both triangles of the LU decomposition in one matrix, pivots from 1, and 0 for success.
 
     Paddle: lu.
     """
@@ -245,7 +245,7 @@ class LuUnpack(OpaqueOp):
 
 
 def solution(a: Tensor, b: Tensor) -> Tensor:
-    """The type of x in a @ x = b, the batch dimensions broadcast."""
+    """Infer the type of x in a @ x = b, with broadcast batch dimensions."""
     same_dtype(a, b)
     first, rows, _ = matrix_shape(a, square=True)
     second, right, columns = matrix_shape(b)
@@ -273,7 +273,7 @@ class Solve(TwoTensors, OpaqueOp):
 
 
 def is_vector_side(a: Sequence[int], b: Sequence[int]) -> bool:
-    """True if the right-hand side of a system is vectors: one axis, or one less than a has."""
+    """True if the right-hand side of a system is vectors: one axis, or one less than a."""
     return len(b) == 1 or (len(b) == len(a) - 1 and tuple(b) == tuple(a[:-1]))
 
 
@@ -305,7 +305,7 @@ class CholeskySolve(TwoTensors, OpaqueOp):
 
 @irdl_op_definition
 class MatrixPower(OnSquares):
-    """Matrices times themselves; of the inverses for negative n. Paddle: matrix_power."""
+    """Integer powers of matrices; powers of the inverses for negative n. Paddle: matrix_power."""
 
     name = "pd.matrix_power"
     n = integer()

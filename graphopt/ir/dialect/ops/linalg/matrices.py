@@ -59,7 +59,7 @@ class Cross(TwoTensors, OpaqueOp):
 
 
 def cross_axis(shape: tuple[int, ...], axis: int) -> int:
-    """The axis of a vector product."""
+    """Return the axis of a vector product; 9 stands for the first axis of size 3."""
     if axis != 9:
         return normalize_axis(axis, len(shape))
     if 3 not in shape:
@@ -75,7 +75,7 @@ def _two_axes(x: Tensor, axis1: int, axis2: int) -> tuple[int, int]:
 
 
 def diagonal_length(rows: int, columns: int, offset: int) -> int:
-    """The number of elements on a diagonal."""
+    """Count the elements on a diagonal."""
     if UNKNOWN in (rows, columns):
         return UNKNOWN
     return max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)

@@ -18,8 +18,9 @@ from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, agree, dtype_of, 
 class WarpCtc(OpaqueOp):
     """The CTC loss [batch, 1] of logits [time, batch, classes] for labels [batch, length].
 
-    Both have a length for each sequence. A label that cannot be aligned gives 0. `norm_by_times`
-    divides the gradient, not the loss, by the lengths of the logits. Paddle: warpctc.
+    Logits and labels have a length for each sequence. A label that cannot be aligned gives 0.
+    `norm_by_times` divides the gradient, not the loss, by the lengths of the logits. Paddle:
+    warpctc.
     """
 
     name = "pd.warpctc"
@@ -52,9 +53,10 @@ class WarpCtc(OpaqueOp):
 class WarpRnnt(OpaqueOp):
     """The transducer's loss [batch] of log-probabilities [batch, time, length + 1, classes].
 
-    It is minus the log-probability of the labels [batch, length] over all alignments, each of which
-    emits a label or goes on in time by a blank. Both have a length for each sequence.
-    `fastemit_lambda` adds to the gradient of what emits labels, not to the loss. Paddle: warprnnt.
+    It is minus the log-probability of the labels [batch, length] over all alignments; a step of an
+    alignment emits a label, or emits a blank and advances in time. Inputs and labels have a length
+    for each sequence. `fastemit_lambda` adds to the gradient of label emissions, not to the loss.
+    Paddle: warprnnt.
     """
 
     name = "pd.warprnnt"
@@ -88,8 +90,8 @@ class WarpRnnt(OpaqueOp):
 class CtcAlign(OpaqueOp):
     """Tokens [batch, time] without repetitions and blanks, moved to the front.
 
-    What remains of a row is `padding_value`; the second result [batch, 1] says how many tokens
-    there are. Paddle: ctc_align.
+    The rest of a row is `padding_value`; the second result [batch, 1] counts the tokens. Paddle:
+    ctc_align.
     """
 
     name = "pd.ctc_align"
@@ -111,7 +113,7 @@ class CtcAlign(OpaqueOp):
 
 
 def _lengths_column(what: str, lengths: Tensor, batch: int) -> None:
-    """Lengths may be [batch] or [batch, 1]."""
+    """Raise ProgramError unless lengths are integers [batch] or [batch, 1]."""
     check_integer(what, lengths)
     shape = shape_of(lengths)
     if not agree(shape, [batch]) and not agree(shape, [batch, 1]):
@@ -120,10 +122,11 @@ def _lengths_column(what: str, lengths: Tensor, batch: int) -> None:
 
 @irdl_op_definition
 class EditDistance(OpaqueOp):
-    """The number of tokens to insert, delete or change to make refs of hyps; float32 [batch, 1].
+    """The insertions, deletions and changes that make refs of hyps; float32 [batch, 1].
 
-    Both are [batch, length], with lengths if rows are shorter. `normalized` divides by the length
-    of the reference. The second result is the number of sequences [1]. Paddle: edit_distance.
+    Both are tokens [batch, length], with lengths if rows are shorter. `normalized` divides by the
+    length of the reference. The second result is the number of sequences [1]. Paddle:
+    edit_distance.
     """
 
     name = "pd.edit_distance"
@@ -154,7 +157,7 @@ class EditDistance(OpaqueOp):
 
 @irdl_op_definition
 class GatherTree(OpaqueOp):
-    """The whole sequences of a beam search from each step's tokens and their parents' beams.
+    """The whole sequences of a beam search from each step's tokens and their parent beams.
 
     Both are [time, batch, beams]. Paddle: gather_tree.
     """
@@ -175,7 +178,7 @@ class GatherTree(OpaqueOp):
 
 @irdl_op_definition
 class SequenceMask(OpaqueOp):
-    """1 at the positions below each length, 0 from there to `max_len`; these are a new last axis.
+    """1 at the positions below each length, 0 from there to `max_len`, along a new last axis.
 
     Paddle: sequence_mask.
     """

@@ -18,12 +18,12 @@ from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, sh
 class BeamSearch(DataSizedOp):
     """One step of beam search: the best `beam_size` continuations of each sentence.
 
-    A row is a beam, that is a beginning of a sentence: its last word in pre_ids, its score in
-    pre_scores, and its candidates in scores [beams, k], which are the words `ids` (without them 0
-    to k - 1). `lengths` say how many beams belong to each sentence, level by level. A beam that has
-    ended with `end_id` has itself as its only candidate, and a sentence of which all have ended
-    twice is left out. The results are words and scores [chosen, 1], the beam that each continues,
-    and the lengths of the results: beams of each sentence, chosen ones of each beam.
+    A row is a beam, the beginning of a sentence: its last word in pre_ids, its score in pre_scores,
+    and its candidates in scores [beams, k], which are the words `ids` (without them 0 to k - 1).
+    `lengths` count the beams of each sentence, level by level. A beam that has ended with `end_id`
+    has itself as its only candidate; a sentence all of whose beams have ended twice is left out.
+    The results are words and scores [chosen, 1], the beam that each continues, and the lengths of
+    the results: beams of each sentence, chosen rows of each beam.
     Paddle: beam_search.
     """
 
@@ -77,7 +77,7 @@ class BeamSearch(DataSizedOp):
 
 @irdl_op_definition
 class BeamSearchDecode(DataSizedOp):
-    """The sentences that the steps of a beam search mean, the best of each source first.
+    """The sentences that the steps of a beam search encode, the best of each source first.
 
     The operands are tensor arrays with an element for each step: words, scores, and the lengths of
     both levels. The results are words and scores [words], and the lengths: sentences of each

@@ -27,7 +27,7 @@ POOLS = ("SUM", "AVERAGE", "SQRT", "MAX", "LAST", "FIRST")
 
 
 def check_sequences(x: Tensor, lengths: Tensor, rank: int = 1) -> None:
-    """ProgramError unless these can be rows and the lengths of sequences."""
+    """Raise ProgramError unless these can be rows and the lengths of sequences."""
     check_integer("lengths", lengths)
     if rank_of(lengths) != 1 or rank_of(x) < rank:
         raise ProgramError(
@@ -57,10 +57,10 @@ class SequencePool(OpaqueOp):
 
 @irdl_op_definition
 class SequenceConv(OpaqueOp):
-    """A filter [context * d, m] on each row [d] and those around it in its sequence.
+    """A filter [context * d, m] on each row [d] and the rows around it in its sequence.
 
-    Outside of a sequence the rows are 0, or those of `padding`: first the ones before a sequence,
-    then the ones after it. Paddle: sequence_conv.
+    Outside of a sequence the rows are 0, or rows of `padding`: its first rows are before a
+    sequence, the others after it. Paddle: sequence_conv.
     """
 
     name = "pd.sequence_conv"
@@ -98,7 +98,7 @@ class SequenceConv(OpaqueOp):
 
 @irdl_op_definition
 class SequenceRowConv(OpaqueOp):
-    """Each row [d] plus weighed ones of those after it in its sequence.
+    """A weighted sum of each row [d] and the rows after it in its sequence.
 
     Paddle: row_conv of sequences.
     """
@@ -178,10 +178,10 @@ class SequenceExpand(OpaqueOp):
 
 @irdl_op_definition
 class SequencePad(DataSizedOp):
-    """Sequences side by side: [sequences, length, ...], the longest one's unless it is given.
+    """Sequences side by side: [sequences, length, ...], padded to the longest or to a given length.
 
-    With `steps` the length is that of this vector, and longer sequences lose their last rows.
-    Paddle: sequence_pad.
+    The length of the vector `steps`, if present, is the padded length; longer sequences lose their
+    last rows. Paddle: sequence_pad.
     """
 
     name = "pd.sequence_pad"
@@ -210,8 +210,8 @@ class SequencePad(DataSizedOp):
 class SequenceUnpad(DataSizedOp):
     """The first rows of each of [sequences, length, ...]. Paddle: sequence_unpad.
 
-    With `rows` there are as many as this vector has elements; a sequence of more rows than there
-    are repeats its last one.
+    With the vector `rows` the result has as many rows as it has elements; a sequence whose length
+    is above the padded length repeats its last row.
     """
 
     name = "pd.sequence_unpad"

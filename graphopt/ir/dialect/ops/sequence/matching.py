@@ -1,4 +1,4 @@
-"""Sequences of two texts side by side, and those that carry a tag."""
+"""Sequences of two texts side by side, and sequences that carry a tag."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MatchMatrixTensor(DataSizedOp):
 
     Rows are [n, d] and [m, e], `weight` is [d, channels, e]. A pair of sequences of k and l rows
     gives channels * k * l rows of one number, channel by channel; the second result has these
-    lengths, and the third the first rows times the matrices, [n, channels * e]. Paddle:
+    lengths, and the third one is the first operand times the matrices, [n, channels * e]. Paddle:
     match_matrix_tensor.
     """
 
@@ -70,11 +70,12 @@ class MatchMatrixTensor(DataSizedOp):
 
 @irdl_op_definition
 class FilterByInstag(DataSizedOp):
-    """The rows, or sequences of rows, one of whose tags is among the wanted ones.
+    """The rows, or sequences of rows, with a tag among the wanted ones.
 
-    `tags` has the tags of each with `tag_lengths`. Results: the rows, a weight of 1 for each row or
-    sequence [k, 1], where it comes from and goes to with its length [k, 3], and the lengths. Where
-    none is left there is one row of `out_val_if_empty` with the weight 0. Paddle: filter_by_instag.
+    `tags` has the tags of each, counted by `tag_lengths`. Results: the rows, a weight of 1 for each
+    row or sequence [k, 1], its position in the result and in the operand with its length [k, 3],
+    and the lengths. If no row is left there is one row of `out_val_if_empty` with the weight 0.
+    Paddle: filter_by_instag.
     """
 
     name = "pd.filter_by_instag"

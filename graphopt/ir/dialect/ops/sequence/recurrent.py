@@ -38,13 +38,13 @@ STATES = {"LSTM": 2, "GRU": 1, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def expect(what: str, operand: Tensor, want: Sequence[int]) -> None:
-    """ProgramError unless the operand has this shape (-1: any size)."""
+    """Raise ProgramError unless the operand has this shape (-1: any size)."""
     if not agree(shape_of(operand), want):
         raise ProgramError(f"{what} should be {list(want)}, found {list(shape_of(operand))}")
 
 
 def expect_lengths(what: str, lengths: Tensor | None, batch: int) -> None:
-    """ProgramError unless the operand is absent or has one integer for each sequence."""
+    """Raise ProgramError unless the operand is absent or has one integer for each sequence."""
     if lengths is None:
         return
     expect(what, lengths, [batch])
@@ -59,10 +59,11 @@ class Rnn(RandomOp):
     The weights are, for each layer and direction, input-hidden and hidden-hidden [gates * hidden,
     ...], and after all of them the biases in the same order. A previous state is [layers *
     directions, batch, hidden]; the results are the outputs [time, batch, directions * hidden] and
-    the final states. Steps past a sequence's length leave its state alone and give 0, or, without
-    `zero_padding`, what the cell makes of them. In training a share `dropout_prob` of what goes
-    from layer to layer is dropped. `is_reverse` makes the one direction the backward one. With a
-    `proj_size` the hidden state of an LSTM is [hidden, proj_size] smaller; those weights come last.
+    the final states. Steps past a sequence's length leave its state unchanged and output 0, or,
+    without `zero_padding`, the output of the cell. In training a share `dropout_prob` of the values
+    passed between layers is dropped. `is_reverse` makes the only direction the backward one. With a
+    `proj_size`, matrices [hidden, proj_size] project the hidden state of an LSTM; these weights
+    come last.
     Paddle: rnn.
     """
 
@@ -146,7 +147,7 @@ def weight_shapes(
     directions: int,
     proj_size: int = 0,
 ) -> list[tuple[int, ...]]:
-    """The shapes of all weights, then all biases, then all projections of an rnn."""
+    """List the shapes of all weights, then all biases, then all projections of an rnn."""
     rows, size = GATES[mode] * hidden_size, proj_size or hidden_size
     shapes: list[tuple[int, ...]] = []
     for layer in range(num_layers):
@@ -231,7 +232,7 @@ class LstmUnit(OpaqueOp):
 
 
 def _check_gates(x: Tensor, lengths: Tensor, weight: Tensor, gates: int, *names: str) -> Tensor:
-    """The type of the hidden states."""
+    """Check the operands of a gated layer; return the type of the hidden states."""
     check_sequences(x, lengths, 2)
     same_dtype(x, weight)
     if rank_of(x) != 2 or rank_of(weight) != 2:
@@ -288,9 +289,9 @@ class SequenceLstm(OpaqueOp):
 
 @irdl_op_definition
 class SequenceLstmp(OpaqueOp):
-    """As SequenceLstm with hidden states projected by [d, p], of which the gates see p numbers.
+    """As SequenceLstm, with hidden states projected by [d, p] to the p numbers that the gates read.
 
-    Cells and projections are cut to within the clips above 0. Paddle: lstmp.
+    Cells and projections are clipped where their clip is above 0. Paddle: lstmp.
     """
 
     name = "pd.sequence_lstmp"

@@ -26,7 +26,7 @@ from graphopt.ir.dialect.types import (
 
 
 def _check_pair(what: str, x: Tensor, lengths: Tensor) -> None:
-    """ProgramError when two vectors with a number for each sequence cannot be equally long."""
+    """Raise ProgramError when two vectors, one number per sequence, cannot be equally long."""
     sizes = shape_of(x)[:1], shape_of(lengths)
     if rank_of(x) != 1 or (UNKNOWN not in sizes[0] + sizes[1] and sizes[0] != sizes[1]):
         raise ProgramError(f"{what} {show(x)} should have a number for each of {show(lengths)}")
@@ -65,7 +65,7 @@ class SequenceConcat(OpaqueOp):
 
 @irdl_op_definition
 class SequenceRepeat(DataSizedOp):
-    """Each sequence as often as its count says, and the lengths of these. Paddle: sequence_expand.
+    """Each sequence repeated by its count, and the lengths. Paddle: sequence_expand.
 
     A sequence with the count 0 is left out.
     """
@@ -137,7 +137,7 @@ class SequenceScatter(OpaqueOp):
 
 @irdl_op_definition
 class SequenceEnumerate(OpaqueOp):
-    """Each number and those after it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
+    """Each number and the ones after it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
 
     After the end of a sequence there is `pad_value`.
     """
@@ -160,7 +160,7 @@ class SequenceEnumerate(OpaqueOp):
 
 @irdl_op_definition
 class SequenceSlice(DataSizedOp):
-    """So many rows of each sequence from an offset on. Paddle: sequence_slice.
+    """`length` rows of each sequence from `offset` on. Paddle: sequence_slice.
 
     The runtime raises ValueError where a sequence does not have these rows.
     """
@@ -228,7 +228,7 @@ class SequenceAlign(DataSizedOp):
 
 @irdl_op_definition
 class SequenceEditDistance(OpaqueOp):
-    """The number of tokens to insert, delete or change to make each of refs of the one of hyps.
+    """The insertions, deletions and changes that make each sequence of refs from hyps.
 
     The distances are float32 [sequences, 1]; the second result is their number [1]. `normalized`
     divides by the length of the reference. Paddle: edit_distance of sequences.
@@ -259,7 +259,7 @@ class SequenceEditDistance(OpaqueOp):
 
 @irdl_op_definition
 class SequenceReorder(OpaqueOp):
-    """The sequences in another order, which has their numbers.
+    """The sequences in another order: `order` has their indices.
 
     Paddle: reorder_lod_tensor_by_rank.
     """

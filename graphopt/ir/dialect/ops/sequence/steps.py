@@ -14,10 +14,11 @@ from graphopt.ir.dialect.types import TENSOR, UNKNOWN, Tensor, like, rank_of, sh
 
 @irdl_op_definition
 class SequenceSteps(DataSizedOp):
-    """The rows of sequences step by step, in each step in this order, and the rows of each step.
+    """The row indices of sequences step by step, and the number of rows of each step.
 
-    `rows` are numbers of rows, int64 as `order`, which has the numbers of the sequences, the
-    longest one's first. Paddle: lod_tensor_to_array, array_to_lod_tensor.
+    Within a step, rows are in `order`, which has the indices of the sequences, the longest one's
+    first. `rows` has the dtype of `order`, int64.
+    Paddle: lod_tensor_to_array, array_to_lod_tensor.
     """
 
     name = "pd.sequence_steps"
@@ -37,7 +38,7 @@ class SequenceSteps(DataSizedOp):
 
 @irdl_op_definition
 class ArrayOfRows(DataSizedOp):
-    """The array whose elements are so many rows of x each, one after another.
+    """x cut into array elements, one after another; `sizes` counts the rows of each.
 
     Paddle: lod_tensor_to_array.
     """

@@ -31,7 +31,7 @@ SCHEMES = ("IOB", "IOE", "IOBES", "plain")
 
 
 def _check_scores(emission: Tensor, transition: Tensor, lengths: Tensor) -> None:
-    """ProgramError unless there is a score for each tag of each step, and between tags."""
+    """Raise ProgramError unless there is a score for each tag of each step, and between tags."""
     check_integer("lengths", lengths)
     same_dtype(emission, transition)
     if rank_of(emission) not in (2, 3) or rank_of(lengths) != 1:
@@ -54,7 +54,7 @@ def _as_many(padded: Tensor, lengths: Tensor) -> bool:
 
 
 def _check_tags(what: str, tags: Tensor, steps: Tensor, rank: int) -> None:
-    """ProgramError unless there is one tag for each step; a last dimension of 1 may follow."""
+    """Raise ProgramError unless each step has one tag; a last dimension of 1 may follow."""
     check_integer(what, tags)
     sizes = shape_of(tags)[:rank]
     both = list(zip(sizes, shape_of(steps), strict=False))
@@ -68,7 +68,7 @@ def _check_tags(what: str, tags: Tensor, steps: Tensor, rank: int) -> None:
 
 @irdl_op_definition
 class LinearChainCrf(OpaqueOp):
-    """Minus the logarithm of how likely the tags are: [sequences, 1]; 0 for an empty sequence.
+    """The negative log-likelihood of the tags: [sequences, 1]; 0 for an empty sequence.
 
     `transition` [tags + 2, tags] has the scores of the first tag, of the last, and between tags.
     Paddle: linear_chain_crf.
@@ -120,8 +120,8 @@ class CrfDecoding(OpaqueOp):
 class ViterbiDecode(DataSizedOp):
     """The likeliest tags, int64 [sequences, longest] with 0 after each end, and their score.
 
-    `transition` [tags, tags] has the scores between tags. With `include_bos_eos_tag` each sequence
-    comes from the last tag and goes on to the one before it. Paddle: viterbi_decode.
+    `transition` [tags, tags] has the scores between tags. With `include_bos_eos_tag` the last tag
+    precedes each sequence, and the second to last tag follows it. Paddle: viterbi_decode.
     """
 
     name = "pd.viterbi_decode"
@@ -157,7 +157,7 @@ class ViterbiDecode(DataSizedOp):
 
 @irdl_op_definition
 class ChunkEval(OpaqueOp):
-    """Precision, recall and F1 of chunks, and how many are found, there, and both: each [1].
+    """Precision, recall and F1 of chunks, and the number found, labeled and correct: each [1].
 
     Paddle: chunk_eval.
     """

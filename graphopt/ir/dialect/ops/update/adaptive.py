@@ -60,7 +60,7 @@ class Rmsprop(Update):
 class Lamb(Update):
     """Adam's step, scaled to the length of the parameter (You and others, 2020). Paddle: lamb.
 
-    With `in_parts` each replica has a part of the tensors; lengths are those of the whole.
+    With `in_parts` each replica has a part of the tensors, but lengths are of the whole tensors.
     """
 
     name = "pd.lamb"
@@ -98,7 +98,7 @@ class Radam(Update):
 
 @update("squared_accumulator", "linear_accumulator")
 class Ftrl(Update):
-    """Follow the regularised leader (McMahan and others, 2013). Paddle: ftrl."""
+    """Follow the regularized leader (McMahan and others, 2013). Paddle: ftrl."""
 
     name = "pd.ftrl"
     l1 = number(0.0)

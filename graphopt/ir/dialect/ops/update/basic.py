@@ -1,7 +1,7 @@
 """Parameter updates: values in, updated values out (the parser ties them to the same name).
 
-Here are the base of all updates and those that BuildStrategy fuses; the others are in `adaptive.py`
-and `plain.py`.
+This file has the base class of all updates and the updates that BuildStrategy fuses; the others are
+in `adaptive.py` and `plain.py`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from graphopt.ir.dialect.types import TENSOR, Tensor, compatible, shape_of, show
 
 
 def check_gradient(param: Tensor, grad: Tensor) -> None:
-    """ProgramError unless a gradient has its parameter's type."""
+    """Raise ProgramError unless a gradient has its parameter's type."""
     if not compatible(param, grad):
         raise ProgramError(f"the gradient {show(grad)} does not fit {show(param)}")
 
 
 def updated_types(param: Tensor, grad: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-    """The types of an updated parameter and of its state, which keep theirs.
+    """Infer the types of an updated parameter and its state: their own.
 
-    ProgramError unless the gradient is like the parameter, and each state is, or is a scalar.
+    Raises ProgramError unless the gradient is like the parameter, and each state is like it or a
+    scalar.
     """
     check_gradient(param, grad)
     for value in state:
@@ -56,7 +57,7 @@ def _fits(param: Sequence[int], state: Sequence[int]) -> bool:
 class Update(OpaqueOp, ABC):
     """An updated parameter, and updated state, from a gradient and a learning rate.
 
-    A result is named as the operand that it replaces, with `_out` after it.
+    A result has the name of the operand that it replaces, followed by `_out`.
     """
 
     COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
@@ -66,17 +67,17 @@ class Update(OpaqueOp, ABC):
 
     @classmethod
     def infer_partly(cls, **values: Any) -> tuple[Tensor, ...]:
-        """The types do not depend on numbers such as beta1."""
+        """Infer the result types, which do not depend on numbers such as beta1."""
         return call_rule(cls.infer, values)
 
     def singles(self) -> list[Single]:
-        """The updates of one parameter each that this is."""
+        """List the single-parameter updates that this op consists of."""
         groups = zip(operand_names(type(self)), self.operand_groups(), strict=True)
         given = [name for name, group in groups if group]
         return [Single.of(type(self), {name: at for at, name in enumerate(given)}, 0)]
 
     def counters(self) -> list[tuple[SSAValue, SSAValue]]:
-        """The operands that count steps, each with its new value."""
+        """List the operands that count steps, each with its new value."""
         return [
             (self.operands[single.operands[name]], self.results[at])
             for single in self.singles()
@@ -88,8 +89,9 @@ class Update(OpaqueOp, ABC):
 def update(*state: str, reads: Sequence[str] = ()) -> Callable[[type[Update]], type[Update]]:
     """Declare an update of a parameter by a gradient, a learning rate and named state.
 
-    The operands are `param`, `grad`, `learning_rate`, the state and what it only `reads`; the
-    results are the parameter and the state. The class has the name and the properties.
+    The operands are `param`, `grad`, `learning_rate`, the state and the operands that it only
+    `reads`; the results are the parameter and the state. The decorated class has the name and the
+    properties.
     """
 
     def infer(param: Tensor, grad: Tensor, **values: Tensor) -> tuple[Tensor, ...]:
@@ -118,7 +120,7 @@ class Single:
 
     @classmethod
     def of(cls, kind: type[Update], operands: Mapping[str, int], first: int) -> Single:
-        """The update by `kind` whose results begin at `first`."""
+        """Build the positions of an update by `kind` whose results begin at `first`."""
         named = [name.removesuffix("_out") for name, _ in definition(kind).results]
         present = [name for name in named if name in operands]
         return cls(operands, {name: first + at for at, name in enumerate(present)})

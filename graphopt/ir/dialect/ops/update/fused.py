@@ -1,9 +1,9 @@
 """Several parameter updates of one kind as one op.
 
-Operands come as one list for each slot, in one order of the parameters; the learning rate and the
-properties are common to all. The results are those of the first update, then of the second, and so
-on. With `stacked` an operand of a list is several parameters of one shape along a new first axis
-(or their gradients or state); each is updated by itself.
+Operands come as one list for each slot, in one order of the parameters; all parameters share the
+learning rate and the properties. The results are the ones of the first update, then of the second,
+and so on. With `stacked` each operand in a list stacks several parameters of one shape (or their
+gradients or state) along a new first axis; each is updated by itself.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class FusedUpdate(Update, ABC):
 
     @classmethod
     def each(cls, **lists: Sequence[Any]) -> list[dict[str, Any]]:
-        """The operands of each single update by name; an empty list stands for an absent operand.
+        """Split the lists into operands by name for each update; an empty list means absent.
 
-        ProgramError when the lists have different lengths.
+        Raises ProgramError when the lists have different lengths.
         """
         count = len(lists["params"])
         lengths = {name: len(values) for name, values in lists.items() if values}
@@ -76,7 +76,7 @@ class FusedUpdate(Update, ABC):
 def _results(
     kind: type[Update], singles: Sequence[dict[str, Any]], stacked: bool, **values: Any
 ) -> list[Tensor]:
-    """The result types of all updates, one after the other."""
+    """Infer the result types of all updates, one after the other."""
     found: list[Tensor] = []
     for operands in singles:
         given, count = _items(operands) if stacked else (operands, 0)
@@ -87,9 +87,9 @@ def _results(
 
 
 def _items(operands: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """The types of the items of stacks, and how many there are.
+    """Return the types of the items of stacks, and the number of items.
 
-    ProgramError when stacks differ in that.
+    Raises ProgramError when stacks differ in length.
     """
     counts = {shape_of(type_)[:1] for type_ in operands.values() if type_ is not None}
     if len(counts) != 1 or counts & {(), (UNKNOWN,)}:

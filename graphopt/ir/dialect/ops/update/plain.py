@@ -51,7 +51,7 @@ class Rprop(Update):
 class LarsMomentum(Update):
     """Momentum with a rate for each layer (You and others, 2017). Paddle: lars_momentum.
 
-    With `in_parts` each replica has a part of the tensors; lengths are those of the whole.
+    With `in_parts` each replica has a part of the tensors, but lengths are of the whole tensors.
     """
 
     name = "pd.lars_momentum"

@@ -1,9 +1,9 @@
 """Parameter updates from sparse gradients: of the whole table, or of the rows that were looked up.
 
-Paddle's kernels of Adam and AdamW compute something else there than from a dense gradient. `_rows`
-updates get the gradients of lookups, each with the numbers of its rows, and leave the other rows
-unchanged. A row that was looked up several times gets the sum. Rows of the number in `padding`, and
-rows that do not exist, get nothing.
+From a sparse gradient Paddle's kernels of Adam and AdamW compute another result than from a dense
+one. `_rows` updates get the gradients of lookups, each with the ids of its rows, and leave the
+other rows unchanged. A row that was looked up several times gets the sum. Rows with an id in
+`padding`, and rows that do not exist, get nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from graphopt.ir.dialect.types import (
 
 
 class SparseAdamBase(Update, ABC):
-    """With `looked_up` (Paddle: lazy_mode) rows that were not looked up stay, with their moments.
+    """With `looked_up` (Paddle: lazy_mode) rows without a lookup stay, moments included.
 
-    It has the shape of the table and says how often each row was looked up.
+    `looked_up` has the shape of the table and counts the lookups of each row.
     """
 
     PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad", "looked_up"})
@@ -97,7 +97,7 @@ class SparseAdamw(SparseAdamBase):
 def check_rows(
     param: Tensor, ids: Sequence[Tensor], grads: Sequence[Tensor], padding: Sequence[int]
 ) -> None:
-    """ProgramError unless each gradient has a row of the table for each of its numbers."""
+    """Raise ProgramError unless each gradient has a row of the table for each of its ids."""
     if rank_of(param) != 2:
         raise ProgramError("the table must be 2-D")
     if not len(ids) == len(grads) == len(padding):

@@ -68,7 +68,7 @@ def selu(
 
 @reads("PRelu")
 def prelu(emit: OnnxEmitter, x: SSAValue, slope: SSAValue) -> SSAValue:
-    """A slope for each channel is pd's; any other one broadcasts."""
+    """Emit `pd.prelu` for one slope or a slope per channel; broadcast any other slope."""
     if emit.opset < 7 and rank(slope) == 1 and rank(x) > 2:
         slope = emit.along(slope, rank(x) - 1, 0)
     sizes = shape(slope)
@@ -96,7 +96,7 @@ def thresholded_relu(emit: OnnxEmitter, x: SSAValue, *, alpha: float = 1.0) -> S
 
 @reads("Shrink")
 def shrink(emit: OnnxEmitter, x: SSAValue, *, lambd: float = 0.5, bias: float = 0.0) -> SSAValue:
-    """Nothing within the threshold; elsewhere moved towards it."""
+    """Replace numbers within the threshold by 0, and move the others toward 0 by `bias`."""
     zero = emit.fill_like(x, 0)
     above = emit(Where, emit(GreaterThan, x, emit.number(lambd, x)), emit.plus(x, -bias), zero)
     return emit(Where, emit(LessThan, x, emit.number(-lambd, x)), emit.plus(x, bias), above)
@@ -118,7 +118,7 @@ def softplus(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
 
 
 def _along(emit: OnnxEmitter, x: SSAValue, axis: int | None) -> tuple[SSAValue, int]:
-    """The operand to normalise along an axis; before opset 13 along all axes from that one on."""
+    """Prepare an operand to normalize along an axis; before opset 13, along all axes from it on."""
     if emit.opset >= 13 or (axis if axis is not None else 1) in (-1, rank(x) - 1):
         return x, emit.axis(-1 if axis is None else axis, rank(x))
     first = emit.axis(1 if axis is None else axis, rank(x))
@@ -133,13 +133,13 @@ def softmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAVa
 
 @reads("LogSoftmax")
 def log_softmax(emit: OnnxEmitter, x: SSAValue, *, axis: int | None = None) -> SSAValue:
-    """The op of that name is Paddle's, whose logarithms are -64 at least."""
+    """Compose log-softmax: Paddle's op of this name gives logarithms of at least -64."""
     flat, at = _along(emit, x, axis)
     return emit.as_shaped(log_of_softmax(emit, flat, at), x)
 
 
 def log_of_softmax(emit: OnnxEmitter, x: SSAValue, axis: int) -> SSAValue:
-    """x less the logarithm of the sum of its powers of e along an axis."""
+    """Emit x - logsumexp(x) along an axis."""
     return emit(Subtract, x, emit(Logsumexp, x, axis=(axis,), keepdim=True))
 
 
@@ -166,7 +166,7 @@ def clip(
     min: float | None = None,
     max: float | None = None,
 ) -> SSAValue:
-    """Bounds are operands since opset 11, and were attributes before."""
+    """Emit a clip; its bounds are operands since opset 11, and were attributes before."""
     least, most = _known_bound(emit, low, min), _known_bound(emit, high, max)
     if least is not None and most is not None and least <= most:
         if (least, most) == (0, 6) and dtype(x).is_floating:
@@ -181,7 +181,7 @@ def clip(
 
 
 def _known_bound(emit: OnnxEmitter, value: SSAValue | None, given: float | None) -> float | None:
-    """A bound that is known, None where there is none, or only the run knows it."""
+    """Return a known bound; None if there is none or only the run knows it."""
     if value is None:
         return given
     numbers = emit.known_elements(value)

@@ -1,4 +1,4 @@
-"""Convolutions, their transposes, and deformed ones."""
+"""Convolutions, transposed and deformable ones included."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window_pads(
     windows: Sequence[int],
     strides: Sequence[int],
 ) -> Pairs:
-    """The numbers of elements before and after each spatial dimension."""
+    """Compute the padding before and after each spatial dimension."""
     kind, count = emit.one_of(auto_pad, _AUTO), len(windows)
     if kind == "VALID":
         return ((0, 0),) * count
@@ -56,7 +56,7 @@ def same_padded(
     dilations: Sequence[int] | None,
     value: float = 0.0,
 ) -> tuple[SSAValue, str]:
-    """x with its padding where open sizes decide it, and the kind of padding that is left."""
+    """Pad `x` if open sizes decide its padding; return it with the remaining `auto_pad`."""
     count = rank(x) - 2
     steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
     is_open = any(
@@ -84,24 +84,24 @@ def same_padded(
 
 
 def flat(pads: Pairs) -> tuple[int, ...]:
-    """Padding as ops have it: one number for each dimension where both are equal."""
+    """Flatten padding as ops have it: one number per dimension if both sides are equal."""
     if all(before == after for before, after in pads):
         return tuple(before for before, _ in pads)
     return tuple(number for pair in pads for number in pair)
 
 
 def as_images(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
-    """Signals [n, c, length] as images of one row."""
+    """Reshape signals [n, c, length] to images of one row."""
     return emit.unsqueeze(x, 2)
 
 
 def in_images(values: Sequence[int], neutral: int) -> tuple[int, ...]:
-    """The numbers of one dimension with those of the row before it."""
+    """Extend the numbers for a signal's axis to an image of one row: `neutral` comes first."""
     return (neutral, *values)
 
 
 def with_bias(emit: OnnxEmitter, out: SSAValue, bias: SSAValue | None) -> SSAValue:
-    """A number added to each channel."""
+    """Add the bias of each channel, if there is one."""
     return out if bias is None else emit(Add, out, emit.along(bias, rank(out), 1))
 
 
@@ -133,7 +133,7 @@ def convolve(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> SSAValue:
-    """A convolution without a bias over one, two or three dimensions."""
+    """Emit a convolution without a bias over one, two or three dimensions."""
     count = rank(x) - 2
     if count not in (1, 2, 3):
         raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
@@ -169,7 +169,11 @@ def conv_transpose(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Without padding, and then as much cut off: padding may differ on both sides, or grow it."""
+    """Emit a transposed convolution.
+
+    If the op does not support the padding (unequal sides, negative, or a large `output_padding`),
+    emit the op without padding and crop or pad its result.
+    """
     count = rank(x) - 2
     if count not in (1, 2, 3):
         raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
@@ -206,7 +210,7 @@ def _transposed_pads(
     extra: Sequence[int],
     output_shape: Sequence[int] | None,
 ) -> Pairs:
-    """The elements to cut off before and after each dimension; their number may be negative."""
+    """Compute the number of elements to crop before and after each dimension; negative to pad."""
     kind, count = emit.one_of(auto_pad, _AUTO), len(windows)
     if output_shape is None and kind in ("NOTSET", "VALID"):
         return window_pads(emit, x, kind, pads, windows, strides)
@@ -264,7 +268,7 @@ def causal_conv_with_state(
     *,
     activation: str = "none",
 ) -> Sequence[SSAValue]:
-    """Each channel over its own steps and those of the call before, the last of which are kept."""
+    """Emit a depthwise convolution over past and new steps; the last steps are the new state."""
     kind = emit.one_of(activation, ("none", "silu", "swish"))
     channels, _, length = emit.sizes(filter, "the sizes of its filter")
     if past is None:

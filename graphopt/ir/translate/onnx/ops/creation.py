@@ -80,7 +80,7 @@ def eye_like(emit: OnnxEmitter, x: SSAValue, *, dtype: int | None = None, k: int
 
 
 def emit_dtype(emit: OnnxEmitter, number: int | None, like: SSAValue) -> DType:
-    """The dtype of a number of ONNX, or that of a value."""
+    """Map an element type of ONNX to its dtype; None gives the dtype of `like`."""
     return dtype(like) if number is None else emit.element_type(number)
 
 
@@ -110,7 +110,7 @@ LARGEST = {
 def convert(
     emit: OnnxEmitter, x: SSAValue, kind: DType, saturate: int = 1, round_mode: str = "up"
 ) -> SSAValue:
-    """x in another dtype; numbers beyond a float of a byte are its largest, or nan and infinity."""
+    """Cast `x`; numbers beyond an 8-bit float become its largest one, or nan and infinity."""
     if kind == "float8_e8m0fnu" and dtype(x) != kind:
         # what becomes of numbers beyond these, NumPy and XLA say differently
         raise emit.refuse(f"numbers as powers of two, rounded {round_mode}; use another type")

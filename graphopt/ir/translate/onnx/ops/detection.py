@@ -1,4 +1,4 @@
-"""Boxes of objects: the best ones, and what is in them."""
+"""Object detection: non-maximum suppression, and pooling of regions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> SSAValue:
-    """Rows (image, class, box) of the boxes that no better one of their class covers."""
+    """Emit rows (image, class, box) of the boxes that suppression keeps in each class."""
     images, classes, _ = shape(scores)
     if images < 0 or classes < 0:
         images, classes, _ = emit.sizes(scores, "the sizes of its scores")
@@ -62,7 +62,7 @@ def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
 
 
 def _corners(emit: OnnxEmitter, boxes: SSAValue, *, by_center: bool) -> SSAValue:
-    """Boxes by their least and largest corner, whichever two were given."""
+    """Convert boxes to their least and largest corner, from any two corners or center and size."""
     first, second = (emit(Slice, boxes, axes=(2,), starts=(i,), ends=(i + 2,)) for i in (0, 2))
     if by_center:
         half = emit(Scale, second, scale=0.5)
@@ -79,7 +79,7 @@ def _best(
     floor: float | None,
     limit: int,
 ) -> SSAValue:
-    """The numbers of the boxes [n, 4] that stay, from the best on."""
+    """Emit the indices of the boxes [n, 4] to keep, the best one first."""
     order = emit.all(Argsort, scores, axis=0, descending=True)[1]
     if floor is not None:
         sorted_scores = emit(Gather, scores, order)
@@ -111,7 +111,7 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> SSAValue:
-    """The boxes of an image are beside each other for pd: sorted by image, and back."""
+    """Sort boxes by image, as the pd op needs them, and restore their order in the result."""
     if emit.one_of(mode, ("avg", "max")) == "max":
         raise emit.refuse("the largest of the points of a cell; use the average")
     ways = ("half_pixel", "output_half_pixel")

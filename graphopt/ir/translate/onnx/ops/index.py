@@ -31,7 +31,7 @@ from graphopt.ir.translate.onnx.registry import reads
 
 @reads("Gather")
 def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) -> SSAValue:
-    """A number without axes takes one slice, without its axis; a matrix gives more axes."""
+    """Emit a gather; a 0-D index drops the axis, an index of more dimensions adds axes."""
     at = emit.axis(axis, rank(x))
     numbers = emit.known_elements(indices)
     if not rank(indices) and numbers is not None:
@@ -63,7 +63,7 @@ def _is_state(x: SSAValue) -> bool:
 
 
 def _is_fed(emit: OnnxEmitter, indices: SSAValue) -> bool:
-    """True for whole numbers as they are fed: those outside of a table are an error then."""
+    """True for integer feeds, even if cast or reshaped: their index out of range is an error."""
     while isinstance(owner := indices.owner, (Cast, Reshape, Squeeze, Unsqueeze)):
         indices = owner.operands[0]
     fed = [each for each in emit.op.block.program.global_block().vars.values() if each.is_data]
@@ -73,7 +73,7 @@ def _is_fed(emit: OnnxEmitter, indices: SSAValue) -> bool:
 def _with_axes(
     emit: OnnxEmitter, out: SSAValue, x: SSAValue, indices: SSAValue, at: int
 ) -> SSAValue:
-    """The axis of the slices as the axes of the indices."""
+    """Reshape the gathered axis to the axes of the indices."""
     before, between, after = shape(x)[:at], shape(indices), shape(x)[at + 1 :]
     wanted = (*before, *between, *after)
     if wanted.count(UNKNOWN) <= 1:
@@ -88,7 +88,7 @@ def _with_axes(
 
 
 def from_start(emit: OnnxEmitter, indices: SSAValue, size: SSAValue | int) -> SSAValue:
-    """Numbers counted from the end as such from the start."""
+    """Convert indices that count from the end to indices from the start."""
     numbers = emit.known_elements(indices)
     if numbers is not None and all(number >= 0 for number in numbers):
         return indices
@@ -99,7 +99,7 @@ def from_start(emit: OnnxEmitter, indices: SSAValue, size: SSAValue | int) -> SS
 
 
 def _size(emit: OnnxEmitter, x: SSAValue, axis: int, indices: SSAValue) -> SSAValue | int:
-    """The size of an axis, as a number or as a value in the dtype of the indices."""
+    """Return the size of an axis, as a number or as a value in the dtype of the indices."""
     size = emit.size(x, axis)
     return size if isinstance(size, int) else emit.cast(size, dtype(indices))
 
@@ -116,7 +116,7 @@ def gather_elements(
 
 
 def _cut_to(emit: OnnxEmitter, x: SSAValue, axes: Sequence[int], indices: SSAValue) -> SSAValue:
-    """x as large as the indices along these axes, whose sizes are known to differ."""
+    """Crop `x` to the size of the indices along these axes, where both sizes are known."""
     cut = [axis for axis in axes if UNKNOWN not in (shape(x)[axis], shape(indices)[axis])]
     if not cut:
         return x
@@ -137,7 +137,10 @@ def scatter_elements(
     axis: int = 0,
     reduction: str = "none",
 ) -> SSAValue:
-    """By the coordinates of each index, as other axes may be shorter than those of x."""
+    """Emit a scatter along an axis.
+
+    If other axes of the indices may be shorter than in `x`, scatter by flat positions.
+    """
     at = emit.axis(axis, rank(x))
     kind = _REDUCTIONS[emit.one_of(reduction, tuple(_REDUCTIONS))]
     index = from_start(emit, indices, _size(emit, x, at, indices))
@@ -163,7 +166,7 @@ def scatter_elements(
 
 
 def _flat_places(emit: OnnxEmitter, parts: Sequence[SSAValue], sizes: Sequence[int]) -> SSAValue:
-    """The numbers among all elements of those at these coordinates."""
+    """Compute flat positions from the coordinates along each axis of these sizes."""
     total: SSAValue | None = None
     for i, part in enumerate(parts):
         factor = prod(sizes[i + 1 :])
@@ -176,7 +179,7 @@ def _flat_places(emit: OnnxEmitter, parts: Sequence[SSAValue], sizes: Sequence[i
 def _put(
     emit: OnnxEmitter, x: SSAValue, places: SSAValue, updates: SSAValue, kind: str
 ) -> SSAValue:
-    """Updates at numbers among all elements of x."""
+    """Scatter updates to flat positions of `x`."""
     flat, rows, values = (emit.reshape(value, -1) for value in (x, places, updates))
     out = emit(scatter.PutAlongAxis, flat, rows, values, axis=0, reduce=kind)
     return emit.to_shape(out, shape(x))
@@ -195,7 +198,7 @@ def gather_nd(
 def _each_from_start(
     emit: OnnxEmitter, indices: SSAValue, sizes: Sequence[SSAValue | int]
 ) -> SSAValue:
-    """Coordinates from the end as such from the start."""
+    """Convert coordinates that count from the end to coordinates from the start."""
     if all(isinstance(size, int) for size in sizes):
         whole = emit.constant([int(s) for s in sizes if isinstance(s, int)], dtype(indices))
     else:
@@ -208,7 +211,7 @@ def _each_from_start(
 
 
 def _with_batches(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, count: int) -> SSAValue:
-    """The indices with the number of the batch before them."""
+    """Prepend the batch coordinates to the indices."""
     sizes = emit.sizes(indices, "the sizes of its indices")
     parts: list[SSAValue] = []
     for i in range(count):
@@ -228,7 +231,7 @@ def scatter_nd(
     *,
     reduction: str = "none",
 ) -> SSAValue:
-    """Slices of x at coordinates: as one axis of places, and one of what is at each."""
+    """Scatter slices: flatten `x` to an axis of positions and an axis of their elements."""
     kind = _REDUCTIONS[emit.one_of(reduction, tuple(_REDUCTIONS))]
     sizes = emit.sizes(x)
     depth = shape(indices)[-1]
@@ -277,7 +280,7 @@ def top_k(
 def one_hot(
     emit: OnnxEmitter, indices: SSAValue, depth: SSAValue, values: SSAValue, *, axis: int = -1
 ) -> SSAValue:
-    """Numbers from the end count as such; others out of range are nowhere."""
+    """Emit a one-hot; negative indices count from the end, others out of range have no 1."""
     count = int(emit.numbers(depth, "depth")[0])
     off, on = (
         emit.squeeze(emit(Slice, values, axes=(0,), starts=(i,), ends=(i + 1,)), 0) for i in (0, 1)
@@ -294,7 +297,7 @@ def one_hot(
 
 @reads("NonZero")
 def non_zero(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
-    """The coordinates in rows, where pd has a row for each element."""
+    """Transpose the coordinates: ONNX has a row for each axis, pd a row for each element."""
     if not rank(x):
         x = emit.unsqueeze(x, 0)
         found = emit(dynamic.Nonzero, x)
@@ -306,7 +309,7 @@ def non_zero(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
 def compress(
     emit: OnnxEmitter, x: SSAValue, condition: SSAValue, *, axis: int | None = None
 ) -> SSAValue:
-    """The slices where the condition holds, which may be shorter than the axis."""
+    """Select the slices where the condition holds; it may be shorter than the axis."""
     if axis is None:
         x, axis = emit.reshape(x, -1), 0
     places = emit.reshape(emit(dynamic.Nonzero, condition), -1)
@@ -338,7 +341,7 @@ def reverse_sequence(
     batch_axis: int = 1,
     time_axis: int = 0,
 ) -> SSAValue:
-    """Step t of a sequence of n steps is step n - 1 - t, and t from n on."""
+    """Reverse the first n steps of each sequence of length n; the steps after them stay."""
     batch, time = emit.axis(batch_axis, rank(x)), emit.axis(time_axis, rank(x))
     if _is_size(lengths, x, time):
         return emit(Flip, x, axis=(time,))
@@ -350,7 +353,7 @@ def reverse_sequence(
 
 
 def _is_size(value: SSAValue, x: SSAValue, axis: int) -> bool:
-    """True where every element is the size of x along an axis, which is open."""
+    """True if every element of `value` is computed as the open size of `x` along `axis`."""
     while isinstance(owner := value.owner, (Cast, Dynamic, Expand, Reshape, Squeeze, Unsqueeze)):
         if isinstance(owner, Dynamic) and owner.attr("op") != Expand.name:
             return False
@@ -367,7 +370,7 @@ def _is_size(value: SSAValue, x: SSAValue, axis: int) -> bool:
 
 
 def _expand_like(emit: OnnxEmitter, index: SSAValue, x: SSAValue) -> SSAValue:
-    """An index with a number for each element of x."""
+    """Broadcast an index to the shape of `x`."""
     return emit.expand(index, emit.shape(x) if UNKNOWN in shape(x) else shape(x))
 
 
@@ -381,7 +384,7 @@ def tensor_scatter(
     axis: int = -2,
     mode: str = "linear",
 ) -> SSAValue:
-    """Steps of each sequence of a batch written to its cache, from a place of its own on."""
+    """Write new steps of each sequence to its cache, from the sequence's own start on."""
     at = emit.axis(axis, rank(cache))
     places = emit.along(emit.numbers_to(emit.size(update, at)), rank(cache), at)
     if starts is not None:

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gemm(
 
 @reads("Einsum")
 def einsum(emit: OnnxEmitter, *operands: SSAValue, equation: str) -> SSAValue:
-    """Without a result in the equation it has the letters that are there once, in their order."""
+    """Emit an einsum; an implicit result has the letters that occur once, in alphabetical order."""
     terms, arrow, result = equation.replace(" ", "").partition("->")
     if not arrow:
         letters = sorted(letter for letter in set(terms) - set(",.") if terms.count(letter) == 1)

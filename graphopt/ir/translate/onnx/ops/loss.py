@@ -24,7 +24,7 @@ def _likelihood(
     ignored: int | None,
     reduction: str,
 ) -> SSAValue:
-    """The negated logarithm of the label's class, by the weight of that class."""
+    """Emit the negative log-likelihood of the labels, weighted by class."""
     safe, is_ignored = labels, None
     if ignored is not None:
         is_ignored = emit(Equal, labels, emit.constant([ignored], dtype(labels), ()))

@@ -55,7 +55,7 @@ reads_as(
 
 
 def _number(emit: OnnxEmitter, value: SSAValue, other: SSAValue) -> float | None:
-    """A float that a value without axes is, beside another value; None otherwise."""
+    """Return the number in a 0-D float constant if `other` is no constant; None otherwise."""
     if rank(value) or not dtype(value).is_floating or emit.known_elements(other) is not None:
         return None
     found = emit.known_elements(value)
@@ -64,7 +64,7 @@ def _number(emit: OnnxEmitter, value: SSAValue, other: SSAValue) -> float | None
 
 @reads("Add")
 def add(emit: OnnxEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
-    """A number is the bias of a scale, as scripts write it, so that patterns know it."""
+    """Emit an addition; a constant becomes a scale's bias, as in scripts, so patterns match it."""
     for value, other in ((x, y), (y, x)):
         number = _number(emit, value, other)
         if number is not None:
@@ -104,7 +104,7 @@ def neg(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
 
 @reads("Mod")
 def mod(emit: OnnxEmitter, x: SSAValue, y: SSAValue, *, fmod: int = 0) -> SSAValue:
-    """With the sign of the divisor, or as in C with that of the dividend."""
+    """Emit the remainder with the divisor's sign; with `fmod`, the dividend's sign, as in C."""
     if not fmod:
         return emit(ops.Remainder, x, y)
     size = emit(ops.Remainder, emit(ops.Abs, x), emit(ops.Abs, y))
@@ -116,7 +116,7 @@ def mod(emit: OnnxEmitter, x: SSAValue, y: SSAValue, *, fmod: int = 0) -> SSAVal
 
 @reads("Pow")
 def power(emit: OnnxEmitter, x: SSAValue, y: SSAValue) -> SSAValue:
-    """In the dtype of x, whatever that of the exponent is."""
+    """Emit a power in the dtype of `x`, whatever the dtype of the exponent."""
     kept = dtype(x)
     exponent = emit.known_elements(y) if not rank(y) else None
     if exponent is not None and kept.is_floating:
@@ -152,7 +152,7 @@ def round_(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
 
 
 def half_to_even(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
-    """The nearest whole number, of two the even one; the op of that name goes away from zero."""
+    """Round half to even; `pd.round` rounds half away from zero."""
     down = emit(elementary.Floor, x)
     is_half = emit(ops.Equal, emit(ops.Subtract, x, down), emit.number(0.5, x))
     half = emit(elementary.Round, emit(ops.Scale, x, scale=0.5))

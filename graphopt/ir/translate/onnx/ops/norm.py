@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalization."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def batch_norm(
     training_mode: int = 0,
     spatial: int = 1,
 ) -> Sequence[SSAValue]:
-    """With the statistics that it has, or those of the batch; it may give new ones then."""
+    """Normalize by the running statistics, or in training mode by the statistics of the batch.
+
+    Training mode also updates the running statistics.
+    """
     if not spatial:
         raise emit.refuse("spatial = 0, statistics of each pixel; write the node by others")
     if not training_mode and sum(emit.used) > 1:
@@ -80,7 +83,11 @@ def layer_norm(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Sequence[SSAValue]:
-    """Over the axes from one on. A scale in the shape of these axes is one vector for pd."""
+    """Normalize over the axes from `axis` on.
+
+    `pd.layer_norm` takes a scale of exactly these axes, flattened. Otherwise smaller ops compute
+    the norm.
+    """
     at = emit.axis(axis, rank(x))
     sizes = shape(x)[at:]
     fits = UNKNOWN not in sizes and all(
@@ -127,7 +134,7 @@ def group_norm(
     num_groups: int,
     stash_type: int = 1,
 ) -> SSAValue:
-    """Since opset 21 the scale has a number for each channel, before for each group."""
+    """Normalize by group; the scale is per channel since opset 21, and was per group before."""
     channels = shape(x)[1]
     if emit.opset < 21 and channels != UNKNOWN and shape(scale) == (num_groups,) != (channels,):
         each = channels // num_groups
@@ -140,7 +147,7 @@ def group_norm(
 
 @reads("LpNormalization")
 def lp_norm(emit: OnnxEmitter, x: SSAValue, *, axis: int = -1, p: int = 2) -> SSAValue:
-    """A vector of the length 0 stays 0."""
+    """Normalize vectors along an axis to length 1; a vector of length 0 stays 0."""
     at = emit.axis(axis, rank(x))
     length = emit(PNorm, x, porder=float(p), axis=(at,), keepdim=True)
     zero = emit(Equal, length, emit.number(0, x))
@@ -158,7 +165,7 @@ def lrn(
     bias: float = 1.0,
     size: int,
 ) -> SSAValue:
-    """x over (bias + alpha * the mean of squares of `size` neighbouring channels) ** beta."""
+    """Divide x by (bias + alpha * mean of squares of `size` neighboring channels) ** beta."""
     emit.check_bound("neighbouring channels", size, most=1024)
     around = [0] * (2 * rank(x))
     around[2:4] = [(size - 1) // 2, size - 1 - (size - 1) // 2]

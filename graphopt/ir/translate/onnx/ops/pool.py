@@ -1,4 +1,4 @@
-"""Pools, with the places of maxima, and their inverse."""
+"""Pooling, with the positions of maxima, and unpooling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from graphopt.ir.translate.onnx.registry import reads
 
 
 class _Windows:
-    """The windows of a node: sizes, steps, and the padding in which each begins inside of x."""
+    """The windows of a node: sizes, strides, dilations, and the padding around `x`."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class _Windows:
 
     @property
     def whole(self) -> Pairs:
-        """The padding with what the last windows reach beyond it."""
+        """The padding, extended to the end of the last windows."""
         pairs = zip(self.pads, self.over, strict=True)
         return tuple((before, after + over) for (before, after), over in pairs)
 
     def along(self, axis: int) -> _Windows:
-        """The windows along one axis, which leave the others as they are."""
+        """Restrict the windows to one axis; they have size 1 along the others."""
         found = copy(self)
         for name, neutral in (("kernel", 1), ("strides", 1), ("dilations", 1), ("over", 0)):
             own = [neutral] * len(self.kernel)
@@ -79,7 +79,7 @@ class _Windows:
 
 
 def _over(size: int, window: int, stride: int, pads: tuple[int, int]) -> int:
-    """The reach of the last window beyond the padding, before which it begins."""
+    """Compute the reach of the last window beyond the padding; it begins before that padding."""
     room = size + sum(pads) - window
     count = -(-room // stride) + 1
     if (count - 1) * stride >= size + pads[0]:
@@ -95,7 +95,7 @@ def _pad(emit: OnnxEmitter, x: SSAValue, pads: Pairs, value: float) -> SSAValue:
 
 
 def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> list[SSAValue]:
-    """For each place in a window, the elements there of all windows."""
+    """Slice the elements of all windows at one place, for each place in a window."""
     sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
     emit.check_bound("elements in a window that leaves some out", *windows.kernel, most=1024)
     padded = _pad(emit, x, windows.whole, value)
@@ -119,7 +119,7 @@ def _parts(emit: OnnxEmitter, x: SSAValue, windows: _Windows, value: float) -> l
 
 
 def _pool(emit: OnnxEmitter, x: SSAValue, windows: _Windows, pads: Pairs, **attrs: Any) -> SSAValue:
-    """A pool of pd, of signals as images of one row."""
+    """Emit a pooling op; signals are pooled as images of one row."""
     count = len(windows.kernel)
     kernel, strides = windows.kernel, windows.strides
     if count == 1:
@@ -161,7 +161,7 @@ def max_pool(
 def _with_places(
     emit: OnnxEmitter, x: SSAValue, windows: _Windows, *, column_major: bool
 ) -> Sequence[SSAValue]:
-    """The maxima, and their places among all elements of x."""
+    """Emit the maxima, and their flat positions in `x`."""
     sizes, parts = emit.sizes(x), _parts(emit, x, windows, dtype(x).ends[0])
     emit.check_bound("channels of all images", *sizes[:2])
     spatial = sizes[2:]
@@ -192,7 +192,7 @@ def _numbers_at(
     counts: Sequence[int],
     strides: Sequence[int],
 ) -> SSAValue:
-    """The number, within a channel, of the element at a place of each window."""
+    """Emit, for each window, the index within the channel of its element at one place."""
     total: SSAValue | None = None
     for axis, (place, count) in enumerate(zip(at, counts, strict=True)):
         first = place * windows.dilations[axis] - windows.pads[axis][0]
@@ -219,7 +219,7 @@ def average_pool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Of the elements of x, or with the padding, but not with what is beyond that."""
+    """Emit an average pool; `count_include_pad` counts the padding, but no elements beyond it."""
     windows = _Windows(emit, x, kernel_shape, auto_pad, pads, strides, dilations, ceil_mode)
     if not windows.is_dilated:
         whole = windows.whole
@@ -292,7 +292,7 @@ def max_unpool(
     pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Zeros, but for the maxima at the places that MaxPool gave."""
+    """Scatter the maxima into zeros, at the positions that MaxPool gave."""
     count, sizes = rank(x) - 2, emit.sizes(x)
     steps, around = strides or (1,) * count, pads or (0,) * (2 * count)
     spatial = [

@@ -1,6 +1,6 @@
-"""Whole numbers that stand for floats: quantised, computed with, and back.
+"""Quantization: quantize, compute with quantized numbers, and dequantize.
 
-Sums of products of bytes are computed in int32, as ONNX says.
+Sums of products of 8-bit numbers are computed in int32, as ONNX specifies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NARROW_FLOATS = ("float4_e2m1fn", *LARGEST)
 
 
 def _spread(emit: OnnxEmitter, value: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
-    """A scale or zero point beside x: one for all, one along an axis, or one for each block."""
+    """Broadcast a scale or zero point to `x`: one for all, one along an axis, or one per block."""
     if not rank(value):
         return value
     if rank(x) and rank(value) == 1 and rank(x) > 1:
@@ -59,7 +59,7 @@ def quantise(
     kind: DType | str,
     saturate: int = 1,
 ) -> SSAValue:
-    """The nearest numbers of the type to x over a scale, moved by a zero point, within the type."""
+    """Quantize `x`: divide by the scale, round, add the zero point, and clip to the type."""
     number = emit(Divide, x, scale)
     if kind in _WHOLE:
         number = half_to_even(emit, number)
@@ -118,7 +118,7 @@ def dequantize(
 
 @reads("DynamicQuantizeLinear")
 def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
-    """To bytes from the least to the largest element, 0 among them."""
+    """Quantize to uint8 over the range of the elements, extended to contain 0."""
     axes = tuple(range(rank(x)))
     zero = emit.number(0, x)
     low = emit(Minimum, emit(Min, x, axis=axes), zero)
@@ -134,7 +134,7 @@ def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
 def _subtract_zero(
     emit: OnnxEmitter, x: SSAValue, zero: SSAValue | None, axis: int | None = None
 ) -> SSAValue:
-    """Bytes less their zero point, in int32."""
+    """Subtract the zero point from 8-bit numbers, in int32."""
     wide = emit.cast(x, "int32")
     if zero is None:
         return wide
@@ -159,9 +159,9 @@ def matmul_integer(
 def dynamic_product(
     emit: OnnxEmitter, x: SSAValue, y: SSAValue, scale: SSAValue, zero: SSAValue | None
 ) -> SSAValue:
-    """x, which is quantised as a whole, by quantised weights: floats.
+    """Quantize `x` as a whole and multiply it by quantized weights; the result is a float.
 
-    The scale and zero point of the weights are one for all, or one for each column.
+    The weights have one scale and zero point for all, or one for each column.
     """
     bytes_, own, point = dynamic_quantize(emit, x)
     total = emit.cast(matmul_integer(emit, bytes_, y, point, zero), dtype(scale))
@@ -202,9 +202,9 @@ def _integer_conv(
     pads: Sequence[int] | None,
     strides: Sequence[int] | None,
 ) -> SSAValue:
-    """A convolution in float64, which has all sums of products of bytes exactly.
+    """Emit a convolution in float64, which is exact for sums of products of 8-bit numbers.
 
-    What is around x is its zero point.
+    The padding has the value of the zero point of `x`.
     """
     images = emit.cast(_subtract_zero(emit, x, x_zero), "float64")
     weights = emit.cast(_subtract_zero(emit, filter, filter_zero, 0), "float64")

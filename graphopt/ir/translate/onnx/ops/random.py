@@ -1,4 +1,4 @@
-"""Random numbers. A node without a seed draws others in each run."""
+"""Random numbers. A node without a seed draws new ones in each run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt.ir.translate.onnx.registry import reads
 
 
 def _seed(number: float | None) -> int:
-    """A seed of ONNX, which is a float, as a whole number above 0."""
+    """Convert a seed of ONNX, which is a float, to a whole number above 0; 0 without a seed."""
     return 0 if number is None else abs(int(number)) % (2**31 - 2) + 1
 
 
@@ -100,6 +100,6 @@ def multinomial(
     sample_size: int = 1,
     seed: float | None = None,
 ) -> SSAValue:
-    """Of logarithms of weights, any of which may be drawn again."""
+    """Draw class indices from logarithms of weights, with replacement."""
     attrs = {"num_samples": sample_size, "replacement": True, "seed": _seed(seed)}
     return emit.cast(emit(ops.Multinomial, emit(Exp, x), **attrs), emit.element_type(dtype))

@@ -1,4 +1,4 @@
-"""Padding, blocks of pixels, and regularisation that is off."""
+"""Padding, cropping, blocks of pixels, and dropout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pad(
     pads: Sequence[int] | None = None,
     value: float = 0.0,
 ) -> SSAValue:
-    """All numbers before, then all after; operands since opset 11, attributes before."""
+    """Emit a pad; ONNX lists all starts, then all ends, as operands since opset 11."""
     kind = _MODES[emit.one_of(mode, tuple(_MODES))]
     kept, count = dtype(x), rank(x)
     found = pads if given is None else emit.known_elements(given)
@@ -63,7 +63,7 @@ def pad(
 def _by_axis(
     emit: OnnxEmitter, numbers: Sequence[int], axes: SSAValue | None, count: int
 ) -> tuple[int, ...]:
-    """The numbers before and after each axis, one pair after another."""
+    """Reorder the padding to the pair before and after each axis, one axis after another."""
     at = range(count)
     if axes is not None:
         at = [emit.axis(int(axis), count) for axis in emit.numbers(axes, "axes")]
@@ -87,7 +87,7 @@ def _pad(
 def depth_to_space(
     emit: OnnxEmitter, x: SSAValue, *, blocksize: int, mode: str = "DCR"
 ) -> SSAValue:
-    """The block of a pixel is the outermost part of its channels (DCR), or the innermost."""
+    """Move channels to pixels; the block is the outer part of the channels (DCR) or the inner."""
     if emit.one_of(mode, ("DCR", "CRD")) == "CRD":
         return emit(PixelShuffle, x, upscale_factor=blocksize)
     _, c, h, w = emit.sizes(x, along=(1, 2, 3))
@@ -119,7 +119,7 @@ def dropout(
     seed: int | None = None,
     is_test: int | None = None,
 ) -> Sequence[SSAValue]:
-    """Nothing, unless the node says that it trains: then what stays grows by what goes."""
+    """Emit dropout if the node trains, with kept elements scaled by 1 / (1 - p); else copy `x`."""
     trains = training is not None and bool(emit.numbers(training, "training_mode")[0])
     rate = float(emit.numbers(given, "ratio")[0]) if given is not None else ratio
     mask = emit(FullLike, x, value=1.0, dtype="bool")
@@ -140,7 +140,7 @@ def center_crop_pad(
     *,
     axes: Sequence[int] | None = None,
 ) -> SSAValue:
-    """The middle of each axis, or zeros around it."""
+    """Crop each axis to its center, or pad both its ends with zeros."""
     wanted = emit.numbers(target, "sizes")
     at = [emit.axis(axis, rank(x)) for axis in (axes if axes is not None else range(rank(x)))]
     sizes = emit.sizes(x, along=at)
@@ -190,7 +190,7 @@ def _add_up(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> SSAValue:
-    """The windows of volumes added up, each element by its number in the padded volume."""
+    """Add up the windows of a volume: scatter by flat position in the padded volume."""
     whole = [size + sum(pair) for size, pair in zip(sizes, pads, strict=True)]
     emit.check_bound("elements of all windows", *whole, *kernel)
     within, first = np.zeros((), np.int64), np.zeros((), np.int64)

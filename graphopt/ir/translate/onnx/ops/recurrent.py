@@ -38,14 +38,14 @@ _DIRECTIONS = ("forward", "reverse", "bidirectional")
 
 @dataclass
 class _Weights:
-    """Weights of each direction, rows of gates by columns; quantised ones with their scale."""
+    """The weights of each direction, [gates, columns]; quantized ones have scale and zero point."""
 
     values: SSAValue
     scale: SSAValue | None = None
     zero: SSAValue | None = None
 
     def product(self, emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
-        """x by the weights of one direction; a quantised x is one with all its rows."""
+        """Multiply `x` by one direction's weights; if they are quantized, quantize all of `x`."""
         values = _row(emit, self.values, at)
         if self.scale is None:
             return emit(Matmul, x, values, transpose_y=True)
@@ -55,7 +55,7 @@ class _Weights:
 
 @dataclass
 class _Network:
-    """A node: its kind, what it reads, and how it is computed."""
+    """A recurrent node: its kind, operands and attributes."""
 
     emit: OnnxEmitter
     kind: str
@@ -77,14 +77,14 @@ class _Network:
 
     @property
     def directions(self) -> int:
-        """The number of its directions."""
+        """The number of directions."""
         return 2 if self.direction == "bidirectional" else 1
 
 
 def _compute(network: _Network, layout: int) -> Sequence[SSAValue]:
-    """The outputs of all steps and the last states of a network; with `layout` batches are first.
+    """Compute the outputs of all steps and the last states of a network.
 
-    Its operands have their steps first.
+    Its operands have the steps first; with `layout` the results have the batch first.
     """
     emit = network.emit
     every, *last = _as_op(network) if _is_paddles(network) else _scan_steps(network)
@@ -101,7 +101,7 @@ def _states(
     directions: int,
     hidden: int,
 ) -> list[SSAValue]:
-    """The states before the first step: zeros where they are not given."""
+    """Return the states before the first step, with zeros for absent ones."""
     sizes = (directions, UNKNOWN, hidden)
     return [emit.zeros(sizes, x, 1) if each is None else each for each in given]
 
@@ -148,19 +148,19 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
 
 
 def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
-    """The part of one direction."""
+    """Slice the part of one direction."""
     cut = {"axes": (0,), "starts": (at,), "ends": (at + 1,), "decrease_axis": (0,)}
     return emit(Slice, x, **cut)
 
 
 def _part(emit: OnnxEmitter, x: SSAValue, at: int, size: int, axis: int = 0) -> SSAValue:
-    """One of equal parts along an axis."""
+    """Slice one of equal parts along an axis."""
     cut = {"axes": (axis,), "starts": (at * size,), "ends": ((at + 1) * size,)}
     return emit(Slice, x, **cut)
 
 
 def _reorder_gates(network: _Network, x: SSAValue) -> SSAValue:
-    """Rows of gates in Paddle's order."""
+    """Reorder the rows of the gates to Paddle's order."""
     order = _ORDER[network.kind]
     if len(order) == 1:
         return x
@@ -169,7 +169,7 @@ def _reorder_gates(network: _Network, x: SSAValue) -> SSAValue:
 
 
 def _biases(network: _Network, at: int) -> list[SSAValue]:
-    """The bias of the input and that of the state, in Paddle's order."""
+    """Return the biases of input and state, with their gates in Paddle's order."""
     emit, size = network.emit, _GATES[network.kind] * network.hidden
     if network.bias is None:
         return [emit(Full, shape=(size,), value=0.0, dtype=dtype(network.x))] * 2
@@ -178,7 +178,7 @@ def _biases(network: _Network, at: int) -> list[SSAValue]:
 
 
 def _scan_steps(network: _Network) -> Sequence[SSAValue]:
-    """A scan over the steps for each direction."""
+    """Emit a scan over the steps for each direction."""
     emit = network.emit
     outs: list[SSAValue] = []
     ends: list[list[SSAValue]] = []
@@ -191,7 +191,7 @@ def _scan_steps(network: _Network) -> Sequence[SSAValue]:
 
 
 def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, list[SSAValue]]:
-    """The outputs of all steps of one direction, and its last states."""
+    """Emit a scan for one direction; return the outputs of all steps and the last states."""
     emit, x, lengths = network.emit, network.x, network.lengths
     states = [_beside(emit, _row(emit, state, at), x) for state in network.states]
     cell, memories = _Cell(network, at), list(states)
@@ -224,12 +224,12 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
 
 
 def _clear(emit: OnnxEmitter, x: SSAValue, inside: SSAValue) -> SSAValue:
-    """x, and zeros where it is not inside."""
+    """Replace `x` by zeros where `inside` is false."""
     return emit(Where, inside, x, emit.fill_like(x, 0))
 
 
 def _beside(emit: OnnxEmitter, state: SSAValue, x: SSAValue) -> SSAValue:
-    """A state whose batch has the type of that of x."""
+    """Expand a state to the batch of `x`, with the same known or open size in its type."""
     batch, (rows, hidden) = shape(x)[1], shape(state)
     if batch == rows:
         return state
@@ -240,14 +240,14 @@ def _beside(emit: OnnxEmitter, state: SSAValue, x: SSAValue) -> SSAValue:
 
 
 def _inside(emit: OnnxEmitter, x: SSAValue, lengths: SSAValue) -> SSAValue:
-    """True for each step [time, batch, 1] that is within the length of its sequence."""
+    """Emit the mask [time, batch, 1] of the steps within the length of their sequence."""
     first = emit(Slice, x, axes=(1, 2), starts=(0, 0), ends=(1, 1))
     number = emit(Cumsum, emit.fill_like(first, 1, dtype(lengths)), axis=0)
     return emit(LessEqual, number, emit.unsqueeze(lengths, 0, 2))
 
 
 class _Cell:
-    """The weights of one direction, and a step with them."""
+    """The weights of one direction, and a step of the network with them."""
 
     def __init__(self, network: _Network, at: int) -> None:
         emit, self.network, self.emit = network.emit, network, network.emit
@@ -272,23 +272,23 @@ class _Cell:
         return lambda x: _activate(self.emit, name, x, alpha, beta)
 
     def clip(self, x: SSAValue) -> SSAValue:
-        """The operand of an activation, kept within the limit."""
+        """Clip the operand of an activation to the limit of the network, if it has one."""
         limit = self.network.clip
         return x if limit is None else self.emit(Clip, x, min=-limit, max=limit)
 
     def project(self, x: SSAValue) -> SSAValue:
-        """x by its weights, with the bias of the input: all steps at once."""
+        """Multiply `x` by its weights and add the input's bias, for all steps at once."""
         return self._add_bias(self.network.weights.product(self.emit, x, self.at), 0)
 
     def _recurring(self, hidden: SSAValue) -> SSAValue:
-        """A state by its weights, with the bias of the state."""
+        """Multiply a state by its weights and add the state's bias."""
         return self._add_bias(self.network.recurrent.product(self.emit, hidden, self.at), 1)
 
     def _add_bias(self, out: SSAValue, bias: int) -> SSAValue:
         return out if self.biases is None else self.emit(Add, out, self.biases[bias])
 
     def step(self, x: SSAValue, states: list[SSAValue]) -> list[SSAValue]:
-        """The states after a step; `x` is projected."""
+        """Compute the states after a step; `x` is projected already."""
         return {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[self.network.kind](
             x, states
         )
@@ -345,7 +345,7 @@ class _Cell:
 def _activate(
     emit: OnnxEmitter, name: str, x: SSAValue, alpha: float | None, beta: float | None
 ) -> SSAValue:
-    """An activation by ONNX's name for it here."""
+    """Emit an activation by its ONNX name, in upper or lower case."""
     key = name.lower()
     given = {n: v for n, v in (("alpha", alpha), ("beta", beta)) if v is not None}
     if key == "affine":
@@ -425,7 +425,7 @@ def dynamic_quantize_lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> Sequence[SSAValue]:
-    """An LSTM of ONNX Runtime that quantises the input as a whole, and the state at each step."""
+    """Translate ONNX Runtime's LSTM that quantizes the whole input, and the state at each step."""
     emit.one_of(direction, _DIRECTIONS)
     directions = 2 if direction == "bidirectional" else 1
     size = hidden_size or emit.sizes(recurrence, "the sizes of its weights")[1]

@@ -18,7 +18,7 @@ from graphopt.ir.translate.onnx.registry import Rule, reads
 
 
 def _before(emit: OnnxEmitter, name: str, x: SSAValue) -> SSAValue:
-    """The terms of the sum, made of x."""
+    """Map `x` to the terms of the sum: absolute values or squares for norms."""
     if name in ("ReduceL1",):
         return emit(Abs, x)
     if name in ("ReduceL2", "ReduceSumSquare"):
@@ -77,7 +77,7 @@ def _reduction(name: str) -> Rule:
 def _of_no_elements(
     emit: OnnxEmitter, op_class: type[PdOp], x: SSAValue, axes: Sequence[int], *, keepdims: bool
 ) -> SSAValue | None:
-    """The least or largest of no elements: the other end of the type. None where there are some."""
+    """Emit the maximum or minimum of no elements, a limit of the dtype; None if there are some."""
     sizes, kind = shape(x), dtype(x)
     if op_class not in (ops.Max, ops.Min) or all(sizes[axis] for axis in axes):
         return None
@@ -90,7 +90,7 @@ def _of_no_elements(
 
 
 def _wide(name: str, x: SSAValue) -> str:
-    """The dtype in which it is computed: whole numbers have no roots, nor truths an order."""
+    """Choose the dtype to compute in: integers have no roots or logs, and bool has no order."""
     kept = dtype(x)
     if kept == "bool":
         return "int32"

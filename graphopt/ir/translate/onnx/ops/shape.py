@@ -1,4 +1,4 @@
-"""Shapes, and tensors that are cut, joined and rearranged."""
+"""Shapes, and slicing, joining and rearranging of tensors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def reshape(
     allowzero: int = 0,
     shape: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Into sizes that are known, or a tensor has; 0 is a size that stays, or none (`allowzero`)."""
+    """Reshape to known sizes or a shape tensor; 0 keeps a size, or means 0 with `allowzero`."""
     if target is None:
         return emit.to_shape(x, tuple(shape or ()))
     numbers = emit.known_elements(target)
@@ -70,7 +70,7 @@ def reshape(
 
 
 def _whole(emit: OnnxEmitter, x: SSAValue, numbers: Sequence[int]) -> tuple[int, ...]:
-    """Sizes with what -1 and 0 stand for, where x is known: a part of none may be ambiguous."""
+    """Resolve -1 in the sizes if `x` is known to have no elements, as an op could not infer it."""
     sizes = shape(x)
     if UNKNOWN in sizes:
         return tuple(numbers)
@@ -83,7 +83,7 @@ def _whole(emit: OnnxEmitter, x: SSAValue, numbers: Sequence[int]) -> tuple[int,
 
 @reads("Flatten")
 def flatten(emit: OnnxEmitter, x: SSAValue, *, axis: int = 1) -> SSAValue:
-    """A matrix of the axes before, by those from `axis` on."""
+    """Reshape to a matrix: the axes before `axis` by the axes from it on."""
     count = rank(x)
     at = axis + count if axis < 0 else axis
     if at in (0, count):
@@ -98,7 +98,7 @@ def flatten(emit: OnnxEmitter, x: SSAValue, *, axis: int = 1) -> SSAValue:
 def _axes(
     emit: OnnxEmitter, given: SSAValue | None, axes: Sequence[int] | None
 ) -> tuple[int, ...] | None:
-    """Axes, which are an operand since opset 13."""
+    """Return the axes: an operand since opset 13, an attribute before."""
     if given is not None:
         return emit.numbers(given, "axes")
     return None if axes is None else tuple(axes)
@@ -156,7 +156,7 @@ def split(
     num_outputs: int | None = None,
     split: Sequence[int] | None = None,
 ) -> Sequence[SSAValue]:
-    """Into sizes that are given, or as equal parts as possible, the last one smaller."""
+    """Split into these sizes, or into parts as equal as possible, the last one smaller."""
     at = emit.axis(axis, rank(x))
     count = len(emit.op.output("Out"))
     if num_outputs is not None and num_outputs != count:
@@ -186,7 +186,7 @@ def slice_(
     ends: Sequence[int] = (),
     axes: Sequence[int] | None = None,
 ) -> SSAValue:
-    """Bounds are operands since opset 10, and were attributes before."""
+    """Emit a slice; its bounds are operands since opset 10, and were attributes before."""
     if starts_given is None or ends_given is None:
         at = axes if axes is not None else range(len(starts))
         return _cut(emit, x, starts, ends, [emit.axis(a, rank(x)) for a in at], None)
@@ -219,7 +219,7 @@ def _cut(
     axes: Sequence[int],
     steps: Sequence[int] | None,
 ) -> SSAValue:
-    """Known bounds; those far away are the ends, which an op counts in 32 bits."""
+    """Emit a slice with known bounds, clamped to the 32 bits that the op counts in."""
     if not axes:
         return x
     steps = [1] * len(axes) if steps is None else [int(step) for step in steps]
@@ -244,7 +244,7 @@ def _cut(
 
 @reads("Expand")
 def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
-    """Both ways: sizes of the target that are 1 keep those of x."""
+    """Broadcast in both directions: a target size of 1 keeps the size of `x`."""
     numbers = emit.known_elements(target)
     sizes = shape(x)
     if numbers is not None:
@@ -282,7 +282,10 @@ def tile(emit: OnnxEmitter, x: SSAValue, repeats: SSAValue) -> SSAValue:
 
 @reads("ScanAxis")
 def scan_axis(emit: OnnxEmitter, x: SSAValue, *, axis: int, reverse: int, back: int) -> SSAValue:
-    """Not ONNX's: steps of a Scan along the first axis, from or (`back`) to another one."""
+    """Move the steps of a Scan to the first axis, or with `back` from it to `axis`.
+
+    This operator is graphopt's, not ONNX's.
+    """
     at = emit.axis(axis, rank(x))
     if reverse:
         x = emit(Flip, x, axis=(0,) if back else (at,))

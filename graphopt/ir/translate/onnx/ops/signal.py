@@ -27,7 +27,7 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> SSAValue:
-    """The last axis has the real number, or the real and the imaginary one."""
+    """Emit a DFT; the last axis has the real part, or the real and the imaginary part."""
     if axis_given is not None:
         axis = int(emit.numbers(axis_given, "axis")[0])
     default = 1 if emit.opset < 20 else -2
@@ -50,7 +50,7 @@ def dft(
 
 
 def _back_to_real(emit: OnnxEmitter, x: SSAValue, at: int, length: SSAValue | None) -> SSAValue:
-    """Real numbers of one side of what they are transformed to."""
+    """Emit the inverse transform of a one-sided spectrum, with real results."""
     sides = emit.sizes(x, along=(at,))[at]
     count = 2 * (sides - 1) if length is None else int(emit.numbers(length, "length")[0])
     number = emit(AsComplex, _fit_length(emit, x, at, count // 2 + 1))
@@ -59,7 +59,7 @@ def _back_to_real(emit: OnnxEmitter, x: SSAValue, at: int, length: SSAValue | No
 
 
 def _fit_length(emit: OnnxEmitter, x: SSAValue, at: int, count: int) -> SSAValue:
-    """x with so many elements along an axis: cut, or with zeros at the end."""
+    """Crop or zero-pad the end of an axis of `x` to `count` elements."""
     size = emit.sizes(x, along=(at,))[at]
     if size > count:
         return emit(Slice, x, axes=(at,), starts=(0,), ends=(count,))
@@ -80,7 +80,7 @@ def stft(
     *,
     onesided: int = 1,
 ) -> SSAValue:
-    """Transforms of parts of a signal [batch, length, 1 or 2], as products with waves."""
+    """Transform frames of a signal [batch, length, 1 or 2], as products with sines and cosines."""
     hop = int(emit.numbers(step, "step")[0])
     if length is not None:
         size = int(emit.numbers(length, "length of a frame")[0])
@@ -111,7 +111,7 @@ def stft(
 
 
 def _window(*terms: float) -> Rule:
-    """A window that is a sum of cosines: of 0, 1, 2, ... periods, with these factors."""
+    """Build the rule of a cosine-sum window; `terms` weigh cosines of 0, 1, 2, ... periods."""
 
     def rule(
         emit: OnnxEmitter, size: SSAValue, *, output_datatype: int = 1, periodic: int = 1
@@ -147,7 +147,7 @@ def mel_weights(
     *,
     output_datatype: int = 1,
 ) -> SSAValue:
-    """Triangles in the spectrum whose corners are evenly spaced as people hear."""
+    """Emit triangular filters over the spectrum, with corners evenly spaced on the mel scale."""
     given = (count, length, rate, lowest, highest)
     bins, size, hertz, low, high = (emit.numbers(value, "numbers")[0] for value in given)
     emit.check_bound("weights", int(bins), int(size))

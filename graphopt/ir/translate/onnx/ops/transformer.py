@@ -1,4 +1,4 @@
-"""Attention, that of a state over the steps, and rotary embeddings."""
+"""Attention, linear attention with a state over the steps, and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEVER = float("-inf")
 
 @dataclass
 class _Frontier:
-    """The keys that each query may see by its place: those from one on, up to another one."""
+    """The keys that a query may see by its position: not after it, or within a window around it."""
 
     is_causal: bool
     left: int
@@ -67,7 +67,7 @@ def attention(
     softcap: float = 0.0,
     softmax_precision: int | None = None,
 ) -> Sequence[SSAValue]:
-    """Written out: passes know what of it a kernel computes."""
+    """Compose attention of smaller ops; passes match the part that a kernel computes."""
     kept, flat = dtype(q), rank(q) == 3
     if flat:
         q = _heads(emit, q, q_num_heads)
@@ -108,7 +108,7 @@ def attention(
 
 
 def _heads(emit: OnnxEmitter, x: SSAValue, count: int | None) -> SSAValue:
-    """[batch, length, heads * size] as [batch, heads, length, size]."""
+    """Reshape [batch, length, heads * size] to [batch, heads, length, size]."""
     if not count or shape(x)[2] == UNKNOWN:
         raise emit.refuse("the number of its heads is not known")
     return emit.transpose(emit.reshape(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
@@ -123,7 +123,7 @@ def _bias(
     before: SSAValue | int,
     frontier: _Frontier,
 ) -> SSAValue | None:
-    """The numbers to add to the scores: minus infinity for keys that are not seen."""
+    """Emit the bias of the scores: minus infinity for hidden keys; None if no key is hidden."""
     kept = dtype(q)
     bias: SSAValue | None = None
     if mask is not None:
@@ -146,7 +146,7 @@ def _bias(
 
 
 def _sees(emit: OnnxEmitter, places: SSAValue, keys: SSAValue, frontier: _Frontier) -> SSAValue:
-    """The keys that are near enough, and with `is_causal` not after the place of the query."""
+    """Emit the mask of the keys within the window and, if causal, not after the query."""
     found: list[SSAValue] = []
     if frontier.is_causal:
         found.append(emit(LessEqual, keys, places))
@@ -163,7 +163,7 @@ def _sees(emit: OnnxEmitter, places: SSAValue, keys: SSAValue, frontier: _Fronti
 
 
 def _widen_mask(emit: OnnxEmitter, mask: SSAValue, length: SSAValue | int) -> SSAValue:
-    """A mask for the first keys as one for all: it hides the others."""
+    """Pad a mask of the first keys to all keys; the others are hidden."""
     own = shape(mask)[-1]
     if not isinstance(length, int) or own in (length, UNKNOWN, 1):
         return mask
@@ -189,7 +189,7 @@ def _as_value(emit: OnnxEmitter, length: SSAValue | int) -> SSAValue:
 
 
 def _without_blind(emit: OnnxEmitter, weights: SSAValue, bias: SSAValue) -> SSAValue:
-    """The weights, 0 for queries that see no key at all."""
+    """Set the weights of queries that see no key to 0."""
     most = emit(Max, bias, axis=(rank(bias) - 1,), keepdim=True)
     is_blind = emit(Equal, most, emit.constant([_NEVER], dtype(bias), ()))
     return emit(Where, is_blind, emit.number(0, weights), weights)
@@ -211,7 +211,7 @@ def linear_attention(
     scale: float = 0.0,
     update_rule: str = "gated_delta",
 ) -> Sequence[SSAValue]:
-    """A state [batch, heads, keys, values] that each step forgets a part of, and adds to."""
+    """Emit a scan with a state [batch, heads, keys, values] that each step decays and adds to."""
     rule = emit.one_of(update_rule, ("linear", "gated", "delta", "gated_delta"))
     for name, value in (("gated", decay), ("delta", beta)):
         if (name in rule) != (value is not None):
@@ -222,7 +222,7 @@ def linear_attention(
     wide = "float64" if kept == "float64" else "float32"
 
     def by_step(x: SSAValue, *split: int) -> SSAValue:
-        """[batch, length, all] as [length, batch, *split]."""
+        """Reshape [batch, length, all] to [length, batch, *split]."""
         apart = emit.transpose(emit.cast(x, wide), (1, 0, 2))
         return emit.reshape(apart, 0, 0, *split)
 
@@ -264,7 +264,7 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> SSAValue:
-    """The halves of each head, or its even and odd elements, as points that are rotated."""
+    """Rotate pairs of elements of each head: from its two halves, or even and odd elements."""
     flat, sizes = rank(x) == 3, shape(x)
     images = _heads(emit, x, num_heads) if flat else x
     size = shape(images)[3]
@@ -297,7 +297,7 @@ def _part(emit: OnnxEmitter, x: SSAValue, start: int, end: int) -> SSAValue:
 
 
 def _turns(emit: OnnxEmitter, cache: SSAValue, positions: SSAValue | None) -> SSAValue:
-    """The numbers of each step [batch, 1, length, half]: looked up, or given for each."""
+    """Return the cosines or sines [batch, 1, length, half]: rows at `positions`, or `cache`."""
     if positions is None:
         return emit.unsqueeze(cache, 1)
     rows = emit(Gather, cache, emit.reshape(positions, -1))

@@ -1,4 +1,4 @@
-"""Images: resized, and read at points."""
+"""Resizing of images, and sampling at points."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PIXEL_MODES = (
 
 @dataclass
 class _Way:
-    """The way from positions of the result to places in the image, and to what is read there."""
+    """The interpolation of a Resize: mode, coordinate transformation, rounding and borders."""
 
     mode: str
     positions: str
@@ -50,7 +50,7 @@ def upsample(
     mode: str = "nearest",
     scales: Sequence[float] | None = None,
 ) -> SSAValue:
-    """The Resize of version 9 and before: pixels meet at their first corners."""
+    """Emit the Resize of version 9 and before: pixels are aligned at their first corners."""
     found = scales if given is None else emit.numbers(given, "scales")
     way = _Way(mode, "asymmetric", "floor", -0.75, False, False, 0.0)
     return _resize(emit, x, way, [float(s) for s in found or ()], None, None)
@@ -115,7 +115,7 @@ def resize(
 def _in_proportion(
     emit: OnnxEmitter, x: SSAValue, wanted: list[int], axes: Sequence[int], policy: str
 ) -> tuple[list[int], list[float]]:
-    """The sizes that keep the proportions: none larger than wanted, or none smaller."""
+    """Compute the sizes that keep the proportions: none larger than wanted, or none smaller."""
     sizes, whole, factors = emit.sizes(x, along=axes), list(wanted), [1.0] * len(wanted)
     ratios = [wanted[axis] / sizes[axis] for axis in axes]
     is_smaller = emit.one_of(policy, ("not_larger", "not_smaller")) == "not_larger"
@@ -126,7 +126,7 @@ def _in_proportion(
 
 
 def _paddles_form(way: _Way, x: SSAValue) -> dict[str, Any] | None:
-    """The attributes of pd's op of the same numbers, whatever the sizes; None where it has none."""
+    """Return the attributes of `pd.interpolate` with the same numbers for all sizes, or None."""
     if way.antialias or way.exclude_outside or not 3 <= rank(x) <= 5:
         return None
     if way.mode == "nearest":
@@ -152,7 +152,7 @@ def _paddles_form(way: _Way, x: SSAValue) -> dict[str, Any] | None:
 def _to_open_sizes(
     emit: OnnxEmitter, x: SSAValue, way: _Way, sizes: SSAValue, axes: Sequence[int]
 ) -> SSAValue:
-    """By sizes that are known when it runs; those of batch and channels have to stay."""
+    """Resize to sizes that only the run knows; batch and channels have to keep their sizes."""
     attrs = _paddles_form(way, x)
     spatial = list(range(2, rank(x)))
     if attrs is None or list(axes)[-len(spatial) :] != spatial:
@@ -171,7 +171,7 @@ def _resize(
     wanted: Sequence[int] | None,
     crop: Sequence[tuple[float, float]] | None,
 ) -> SSAValue:
-    """To known factors or sizes; with factors and sizes, positions are by the factors."""
+    """Resize by known factors or to known sizes; with both, positions follow the factors."""
     spatial_only = (
         all(factor == 1 for factor in factors[:2])
         if factors is not None
@@ -209,7 +209,7 @@ def _resize(
 
 
 def _is_repetition(way: _Way, factors: Sequence[float] | None) -> bool:
-    """True where each pixel is repeated, so that all ways to round are one."""
+    """True if each pixel is repeated, so that both ways to round to the nearest agree."""
     whole = factors is not None and all(f >= 1 and f == int(f) for f in factors)
     by_middle = way.positions in ("half_pixel", "pytorch_half_pixel")
     rounds = way.nearest in ("round_prefer_floor", "round_prefer_ceil")
@@ -223,7 +223,11 @@ def _allows(
     wanted: Sequence[int] | None,
     way: _Way,
 ) -> bool:
-    """False where pd's op differs: a single position, or a factor without an effect on the size."""
+    """True if `pd.interpolate` gives the same numbers as ONNX.
+
+    It differs for a single position, for a factor that does not change the size, and for aligned
+    corners where the size is not exactly the factor times the old size.
+    """
     old = shape(x)[2:]
     if factors is not None:
         new = [
@@ -245,7 +249,7 @@ def _allows(
 
 
 def _positions(kind: str, old: int, new: int, scale: float, region: tuple[float, float]) -> Vector:
-    """The place in the image of each position of the result."""
+    """Compute the coordinate in the image of each position of the result."""
     at = np.arange(new, dtype=np.float64)
     length = scale * old
     if kind == "asymmetric":
@@ -270,7 +274,7 @@ def _positions(kind: str, old: int, new: int, scale: float, region: tuple[float,
 def _along_axis(
     emit: OnnxEmitter, x: SSAValue, axis: int, at: Vector, old: int, scale: float, way: _Way
 ) -> SSAValue:
-    """The image read at positions along an axis: one element, or a sum of weighed ones."""
+    """Resample an image at positions along an axis: one element each, or a weighted sum."""
     if way.mode == "nearest":
         index = np.clip(_round_positions(emit, way.nearest, at), 0, old - 1).astype(np.int64)
         return emit(Gather, x, emit.constant(index, "int64"), axis=axis)
@@ -304,7 +308,7 @@ def _round_positions(emit: OnnxEmitter, kind: str, at: Vector) -> Vector:
 
 
 def _weights(emit: OnnxEmitter, ratio: Vector, scale: float, way: _Way) -> tuple[Vector, Vector]:
-    """The elements that count, from the one before a position on, and their weights there."""
+    """Compute the taps of each position: offsets from the element before it, and weights."""
     reach = 1 if emit.one_of(way.mode, ("linear", "cubic")) == "linear" else 2
     narrow = min(scale, 1.0) if way.antialias else 1.0
     emit.check_bound("elements that count", len(ratio), int(2 * reach / narrow) + 2, most=1 << 22)
@@ -345,7 +349,7 @@ def grid_sample(
 def _sample_cubic(
     emit: OnnxEmitter, x: SSAValue, grid: SSAValue, padding_mode: str, *, is_aligned: bool
 ) -> SSAValue:
-    """The sum of the four pixels around a point along each axis, each read by itself."""
+    """Emit the weighted sum of the four pixels around a point along each axis."""
     sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
     # what is reflected depends on where the corners are, other pixels are where they are
     counts_ends = is_aligned and padding_mode == "reflection"
@@ -378,7 +382,7 @@ def _sample_cubic(
 
 
 def _cubic_weight(emit: OnnxEmitter, distance: SSAValue, place: int) -> SSAValue:
-    """The weight of a pixel by its distance, which is below 1 for those at the places 0 and 1."""
+    """Emit the weight of a pixel by its distance: below 1 at places 0 and 1, else 1 to 2."""
     a = -0.75
     terms = (a + 2, -(a + 3), 0.0, 1.0) if place in (0, 1) else (a, -5 * a, 8 * a, -4 * a)
     found = emit.scale(distance, *terms[:2])

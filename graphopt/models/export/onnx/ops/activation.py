@@ -140,7 +140,7 @@ def _along_axis(emit: Nodes, op: str, x: Value, axis: int) -> Value:
 
 
 def activate(emit: Nodes, name: str, x: Value, attrs: dict[str, object]) -> Value:
-    """The op `pd.<name>` on one tensor, or x itself for `none`: the activation of fused ops."""
+    """Emit the op `pd.<name>` on one tensor, the activation of a fused op; return x for `none`."""
     from graphopt.ir.dialect.definition import default_attrs
     from graphopt.ir.dialect.op import call_rule, class_of
     from graphopt.models.export.onnx.registry import ENTRIES

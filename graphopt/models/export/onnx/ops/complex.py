@@ -1,4 +1,4 @@
-"""Complex numbers by their parts, and Fourier transforms by DFT, which has both on a last axis."""
+"""Complex numbers as pairs of parts, and Fourier transforms by DFT (parts on the last axis)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ APART.update(
 
 
 def apart(emit: Nodes, x: Value) -> Parts:
-    """The parts that are along the last axis."""
+    """Split the last axis into the real and the imaginary part."""
     sizes = None if x.shape is None else ir.Shape(list(x.shape)[:-1])
     parts = [emit("Gather", x, emit.number(at, "int64"), axis=-1) for at in (0, 1)]
     for part in parts:
@@ -37,7 +37,7 @@ def apart(emit: Nodes, x: Value) -> Parts:
 
 
 def join_parts(emit: Nodes, x: Parts) -> Value:
-    """Both parts along a new last axis."""
+    """Join both parts along a new last axis."""
     both = emit("Concat", emit.unsqueeze(x.real, -1), emit.unsqueeze(x.imag, -1), axis=-1)
     both.shape = None if x.real.shape is None else ir.Shape([*x.real.shape, 2])
     return both
@@ -45,7 +45,7 @@ def join_parts(emit: Nodes, x: Parts) -> Value:
 
 @exports(ops.Real, ops.Conj)
 def itself(emit: Nodes, x: Value) -> Value:
-    """A real number is its own real part."""
+    """Return a real number as its own real part."""
     return x
 
 
@@ -99,7 +99,7 @@ def multiply(emit: Nodes, x: Parts | Value, y: Parts | Value) -> Parts:
 
 @exports(ops.Complex, complex=True, wide=True)
 def complex_(emit: Nodes, real: Value, imag: Value) -> Parts:
-    """Both parts in the sizes that they have together."""
+    """Broadcast both parts to their common shape."""
     if sizes_of(real) == sizes_of(imag) and UNKNOWN not in sizes_of(real):
         return Parts(real, imag)
     both = emit("Shape", emit("Add", real, imag))
@@ -117,14 +117,14 @@ def as_real(emit: Nodes, x: Parts) -> Value:
 
 
 def _transform(emit: Nodes, x: Value, axes: Sequence[int], forward: bool) -> Value:
-    """Along all of these axes; the inverse is divided by the number of points."""
+    """Transform along each axis; the inverse is divided by the number of points."""
     for axis in axes:
         x = emit("DFT", x, None, emit.number(axis, "int64"), inverse=int(not forward))
     return x
 
 
 def _scale(emit: Nodes, x: Value, sizes: Value, forward: bool, wanted: str) -> Value:
-    """The transform of so many points with the division that is wanted, where DFT has another."""
+    """Scale a transform of `sizes` points to the wanted normalization, if DFT uses another."""
     divides = {"backward": not forward, "forward": forward, "ortho": None}[wanted]
     if divides == (not forward):
         return x
@@ -158,7 +158,7 @@ def fft_r2c(
     forward: bool,
     onesided: bool,
 ) -> Parts:
-    """Along the last of the axes first; the inverse is the conjugate of the forward one."""
+    """Transform the last of the axes first; the inverse is the forward transform's conjugate."""
     axes, like = _axes(x, axes)
     last = emit.number(axes[-1], "int64")
     found = emit("DFT", emit.unsqueeze(x, -1), None, last, onesided=int(onesided))
@@ -181,7 +181,7 @@ def fft_c2r(
     forward: bool,
     last_dim_size: int,
 ) -> Value:
-    """The side that is left out has the conjugates of the other one."""
+    """Complete the omitted half of the spectrum with the conjugates of the other half."""
     axes, like = _axes(x, axes)
     *others, last = axes
     known = sizes_of(like)[last]

@@ -14,14 +14,14 @@ IntTuple = tuple[int, ...]
 
 
 def channels_first(emit: Nodes, x: Value, data_format: str) -> Value:
-    """Images with the channels after the batch, as ONNX has them."""
+    """Transpose images to ONNX's layout, with the channels after the batch."""
     rank = len(sizes_of(x))
     last = ops.is_channels_last(data_format)
     return emit.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if last else x
 
 
 def channels_back(emit: Nodes, x: Value, data_format: str, rank: int) -> Value:
-    """Images with the channels where the op has them."""
+    """Transpose images from ONNX's layout to the op's."""
     last = ops.is_channels_last(data_format)
     return emit.transpose(x, [0, *range(2, rank), 1]) if last else x
 
@@ -33,7 +33,7 @@ def window_pads(
     kernel: Sequence[int],
     strides: Sequence[int],
 ) -> dict[str, Any]:
-    """The attributes of padding: numbers, or how to find them where a size is open."""
+    """Compute the padding attributes: numbers, or `auto_pad` if a size is open."""
     if algorithm == "SAME" and UNKNOWN in sizes:
         return {"auto_pad": "SAME_UPPER"}
     pads = ops.explicit_pads(paddings, algorithm, sizes, kernel, strides, (1,) * len(kernel))
@@ -41,7 +41,7 @@ def window_pads(
 
 
 def flat_pads(pads: Sequence[tuple[int, int]]) -> list[int]:
-    """All numbers before, then all numbers after."""
+    """List all pads before, then all pads after."""
     return [*(before for before, _ in pads), *(after for _, after in pads)]
 
 

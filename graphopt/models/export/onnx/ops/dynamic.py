@@ -1,4 +1,4 @@
-"""Ops whose sizes depend on data, and tensor arrays, each one tensor of its elements."""
+"""Ops whose sizes depend on data, and tensor arrays, each as one tensor of its elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def array_read(emit: Nodes, array: Value, position: Value) -> Value:
 
 @exports(ops.ArrayWrite)
 def array_write(emit: Nodes, array: Value, position: Value, x: Value) -> Value:
-    """The elements before the position, x, and the elements after it."""
+    """Concatenate the elements before the position, x, and the elements after the position."""
     place = _place(emit, position)
     after = emit("Add", place, emit.ints([1]))
     before = emit.cut(array, [0], [0], place)
@@ -70,7 +70,7 @@ def array_to_tensor(
 
 @exports(ops.RepeatInterleave)
 def repeat_interleave(emit: Nodes, x: Value, repeats: Value, axis: int) -> Value:
-    """Position i of the result is of the slice before which fewer than i + 1 others end."""
+    """Gather slice k at result position i, where k slices end at or before i."""
     at = normalize_axis(axis, len(sizes_of(x)))
     times = emit("Expand", emit.cast(repeats, "int64"), emit.size(x, at))
     ends = emit("CumSum", times, emit.number(0, "int64"))

@@ -1,4 +1,4 @@
-"""Elementary functions of elements."""
+"""Elementwise mathematical functions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def trunc(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Round, wide=True)
 def round_(emit: Nodes, x: Value) -> Value:
-    """Halves go away from zero, where ONNX rounds them to even numbers."""
+    """Round halves away from zero; ONNX's Round rounds them to even."""
     if not dtype_of(x).is_floating:
         return x
     size = emit("Abs", x)
@@ -73,7 +73,7 @@ def log10(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Log1p, wide=True)
 def log1p(emit: Nodes, x: Value) -> Value:
-    """x * log(u) / (u - 1) with u the rounded 1 + x, in which the rounding cancels out."""
+    """Compute x * log(u) / (u - 1) with u the rounded 1 + x, where the rounding errors cancel."""
     one = emit.number(1, x)
     more = emit("Add", one, x)
     step = emit("Sub", more, one)
@@ -85,7 +85,7 @@ def log1p(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Expm1, wide=True)
 def expm1(emit: Nodes, x: Value) -> Value:
-    """tanh(x / 2) * (exp(x) + 1), which keeps the digits of small x."""
+    """Compute tanh(x / 2) * (exp(x) + 1), which keeps the digits of small x."""
     half = emit("Tanh", emit("Mul", x, emit.number(0.5, x)))
     return emit("Mul", half, emit("Add", emit("Exp", x), emit.number(1, x)))
 
@@ -112,7 +112,7 @@ def heaviside(emit: Nodes, x: Value, y: Value) -> Value:
 
 @exports(ops.Atan2, wide=True)
 def atan2(emit: Nodes, x: Value, y: Value) -> Value:
-    """The angle of the point (y, x): that of the line through it, and half a turn left of 0."""
+    """Compute the angle of the point (y, x): atan(x / y), shifted by half a turn for y < 0."""
     zero, half = emit.number(0, x), emit.number(math.pi, x)
     flat, upright = emit("Equal", x, zero), emit("Equal", y, zero)
     line = emit("Where", flat, zero, emit("Atan", emit("Div", x, y)))
@@ -144,7 +144,7 @@ _SHIFTED = ("uint32", "uint64")
 
 
 def _by_bits(emit: Nodes, y: Value) -> Value:
-    """2 to the power of each number; the last one is the sign alone."""
+    """Look up 2 to the power of each number; 2**63 is the sign bit alone."""
     powers = emit.constant(np.left_shift(1, np.arange(64)))
     return emit("Gather", powers, emit.cast(y, "int64"), axis=0)
 
@@ -159,7 +159,7 @@ def bitwise_left_shift(emit: Nodes, x: Value, y: Value) -> Value:
 
 @exports(ops.BitwiseRightShift)
 def bitwise_right_shift(emit: Nodes, x: Value, y: Value, is_arithmetic: bool) -> Value:
-    """A division, which rounds up below 0: there, of the other bits."""
+    """Shift by division; complement negative numbers first, since Div rounds toward zero."""
     if dtype_of(x) in _SHIFTED:
         return emit("BitShift", x, y, direction="RIGHT")
     wide, powers = emit.cast(x, "int64"), _by_bits(emit, y)
@@ -177,7 +177,7 @@ def bitwise_right_shift(emit: Nodes, x: Value, y: Value, is_arithmetic: bool) ->
 
 
 def polynomial(emit: Nodes, x: Value, factors: Sequence[float]) -> Value:
-    """By Horner's rule; the factor of the highest power comes first."""
+    """Evaluate a polynomial by Horner's rule; the coefficient of the highest power comes first."""
     total = emit.number(factors[0], x)
     for factor in factors[1:]:
         total = emit("Add", emit("Mul", total, x), emit.number(factor, x))
@@ -199,7 +199,7 @@ _LANCZOS = (
 
 @exports(ops.Lgamma)
 def lgamma(emit: Nodes, x: Value) -> Value:
-    """In float64, as Lanczos' sum of large numbers of both signs needs it."""
+    """Compute log-gamma in float64, which Lanczos' sum of large terms of both signs needs."""
     wide = emit.cast(x, "float64")
     half, one = emit.number(0.5, wide), emit.number(1, wide)
     low = emit("Less", wide, half)
@@ -224,7 +224,7 @@ def lgamma(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Digamma)
 def digamma(emit: Nodes, x: Value) -> Value:
-    """By its recurrence up to numbers where the asymptotic series is exact."""
+    """Compute digamma by recurrence, up to arguments where the asymptotic series is exact."""
     wide = emit.cast(x, "float64")
     one = emit.number(1, wide)
     low = emit("Less", wide, emit.number(0.5, wide))
@@ -259,9 +259,9 @@ def _asymptotic(emit: Nodes, x: Value) -> Value:
 
 @exports(ops.Polygamma)
 def polygamma(emit: Nodes, x: Value, n: int) -> Value:
-    """n! times Hurwitz' zeta function of n + 1, by the formula of Euler and Maclaurin.
+    """Compute n! times Hurwitz' zeta function of n + 1 by the Euler-Maclaurin formula.
 
-    Below 0 by that at 1 - x and the derivative of the cotangent.
+    Below 0, reflect to 1 - x and add the derivative of the cotangent.
     """
     if n == 0:
         return digamma(emit, x)
@@ -293,7 +293,7 @@ def polygamma(emit: Nodes, x: Value, n: int) -> Value:
 
 
 def _cotangent(emit: Nodes, x: Value, n: int) -> Value:
-    """The n-th derivative of pi cot(pi x), a polynomial of cot(pi x)."""
+    """Compute the n-th derivative of pi cot(pi x), a polynomial of cot(pi x)."""
     derivative = np.polynomial.Polynomial([0.0, math.pi])
     for _ in range(n):
         derivative = derivative.deriv() * [-math.pi, 0.0, -math.pi]
@@ -375,7 +375,7 @@ _bessel(ops.I1e, 1, scaled=True)
 
 @exports(ops.Gcd)
 def gcd(emit: Nodes, x: Value, y: Value) -> Value:
-    """By Euclid's algorithm, in as many steps as it can take for any numbers of 64 bits."""
+    """Run Euclid's algorithm for the maximal number of steps that 64-bit numbers take."""
     sizes = emit("Shape", emit("Add", x, y))
     pair = [emit("Expand", emit("Abs", value), sizes) for value in (x, y)]
 

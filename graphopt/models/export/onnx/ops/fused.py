@@ -1,4 +1,4 @@
-"""The ops that fusions build, as the ops that they were built from."""
+"""The ops that fusions build, written as the ops that they were built from."""
 
 from __future__ import annotations
 

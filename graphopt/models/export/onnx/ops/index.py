@@ -1,6 +1,6 @@
-"""Elements by number along axes.
+"""Elements by index along axes.
 
-Where Paddle raises for a number that is out of range, ONNX counts from the end or stops.
+Where Paddle raises for an index out of range, ONNX counts from the end or fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def embedding(emit: Nodes, x: Value, weight: Value, padding_idx: int) -> Value:
 
 @exports(ops.OneHot, open=("depth",))
 def one_hot(emit: Nodes, x: Value, depth: int | Value, dtype: DType) -> Value:
-    """By a comparison: ONNX's operator would count numbers below zero from the end."""
+    """Compare with the class indices: ONNX's OneHot would count negative indices from the end."""
     x = emit.cast(x, "int64")
     if isinstance(depth, Value):
         end = emit.reshape(emit.cast(depth, dtype_of(x)), emit.ints([]))
@@ -48,7 +48,7 @@ def gather(emit: Nodes, x: Value, index: Value, axis: int | Value) -> Value:
 
 
 def _as_counted(emit: Nodes, index: Value, x: Value, axis: int) -> Value:
-    """The index before the size was added to numbers below zero, as ONNX does itself."""
+    """Strip the normalization of negative indices (add the size), which ONNX does itself."""
     node = index.producer()
     if node is not None and node.op_type == "Reshape":
         given, shape = node.inputs[:2]
@@ -67,7 +67,7 @@ def _as_counted(emit: Nodes, index: Value, x: Value, axis: int) -> Value:
 
 
 def _is_size(value: Value | None, x: Value, axis: int) -> bool:
-    """True for the size of x along an axis, constant or computed."""
+    """True if the value is the size of x along an axis, constant or computed."""
     cast = made_by(value, "Cast")
     value = value if cast is None else cast.inputs[0]
     known = array_of(value)
@@ -129,7 +129,7 @@ def index_put(
 
 @exports(ops.WriteRows)
 def write_rows(emit: Nodes, x: Value, rows: Value, at: Value, axis: int) -> Value:
-    """The part of x before the rows, the rows, and the part after them."""
+    """Concatenate the part of x before the rows, the rows, and the part after them."""
     along = normalize_axis(axis, len(sizes_of(x)))
     first = emit.reshape(emit.cast(at, "int64"), [1])
     after, axes = emit("Add", first, emit.size(rows, along)), emit.ints([along])

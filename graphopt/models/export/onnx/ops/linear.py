@@ -15,7 +15,7 @@ def matmul(emit: Nodes, x: Value, y: Value, transpose_x: bool, transpose_y: bool
 
 
 def transpose_last(emit: Nodes, x: Value) -> Value:
-    """Matrices with their axes exchanged; a vector is the same."""
+    """Transpose the last two axes; return a vector unchanged."""
     axes = list(range(len(sizes_of(x))))
     return emit.transpose(x, [*axes[:-2], *axes[-2:][::-1]])
 

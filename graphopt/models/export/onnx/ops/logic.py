@@ -1,4 +1,4 @@
-"""Bits, and questions about the elements of tensors."""
+"""Bitwise operations, and predicates on the elements of tensors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def logical_xor(emit: Nodes, x: Value, y: Value) -> Value:
 
 
 def _none(emit: Nodes, x: Value) -> Value:
-    """False for every element."""
+    """Emit False for every element."""
     return emit("Expand", emit.constant(np.array(False)), emit.shape(x))
 
 
@@ -52,7 +52,7 @@ def isfinite(emit: Nodes, x: Value) -> Value:
 
 
 def all_of(emit: Nodes, flags: Value) -> Value:
-    """A flag: all elements hold."""
+    """Reduce flags to one: True if all elements are True."""
     return emit.cast(emit("ReduceMin", emit.cast(flags, "int32"), keepdims=0), "bool")
 
 

@@ -1,4 +1,4 @@
-"""Losses that models give as outputs."""
+"""Losses that are outputs of models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt.models.export.onnx.registry import exports
 
 @exports(ops.BinaryCrossEntropy, wide=True)
 def bce_loss(emit: Nodes, x: Value, label: Value) -> Value:
-    """Logarithms below -100 are -100."""
+    """Compute binary cross-entropy with logarithms clamped to -100."""
     one, bound = emit.number(1, x), emit.number(-100, x)
     yes, no = (
         emit("Mul", share, emit("Max", emit("Log", p), bound))
@@ -137,7 +137,7 @@ def hsigmoid_loss(
     bias: Value | None,
     num_classes: int,
 ) -> tuple[Value, Value]:
-    """The bits of label + num_classes, from the last one, choose the branch at each node."""
+    """Choose the branch at each node by the bits of label + num_classes, from the last bit on."""
     zero, one = emit.number(0, "int64"), emit.number(1, "int64")
     if path is None or code is None:
         steps = np.left_shift(1, np.arange((num_classes - 1).bit_length()))

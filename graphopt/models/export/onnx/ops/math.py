@@ -26,7 +26,7 @@ exports_as(
 
 
 def _of_bools(op_class: type[PdOp], numbers: str, bools: str) -> None:
-    """An operator that has another name for bools."""
+    """Register a rule for an op with a different ONNX operator for bools."""
 
     @exports(op_class)
     def rule(emit: Nodes, x: Value, y: Value) -> Value:
@@ -103,7 +103,7 @@ def pow_(emit: Nodes, x: Value, factor: float) -> Value:
 
 @exports(ops.Remainder)
 def remainder(emit: Nodes, x: Value, y: Value) -> Value:
-    """With the sign of y; Mod of ONNX has that for integers only."""
+    """Compute the remainder with the sign of y; ONNX's Mod does so for integers only."""
     if not dtype_of(x).is_floating:
         return emit("Mod", x, y)
     zero = emit.number(0, x)
@@ -170,7 +170,7 @@ def scale_(
 
 @exports(ops.Cast)
 def cast(emit: Nodes, x: Value, dtype: DType) -> Value:
-    """Narrow integers are the low bits of a wider one, as in Paddle."""
+    """Cast; narrow integers take the low bits of a wider one, as in Paddle."""
     has_point = not dtype_of(x).is_whole and dtype_of(x) != "bool"
     if has_point and dtype.is_whole and dtype not in ("int32", "int64", "uint64"):
         x = emit.cast(x, dtype.cut_in.name)

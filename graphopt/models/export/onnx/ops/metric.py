@@ -1,4 +1,4 @@
-"""Metrics that models give as outputs."""
+"""Metrics that are outputs of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation layers."""
+"""Normalization layers."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def instance_norm(
 
 
 def _moments(emit: Nodes, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
-    """The mean and the variance over axes, which stay."""
+    """Compute the mean and the variance over axes, which are kept."""
     mean = emit("ReduceMean", x, emit.ints(axes))
     away = emit("Sub", x, mean)
     return mean, emit("ReduceMean", emit("Mul", away, away), emit.ints(axes))

@@ -1,4 +1,4 @@
-"""Pools over two or three spatial dimensions, and their inverses."""
+"""Pooling over two or three spatial dimensions, and its inverse."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def _windows(
     ceil_mode: bool,
     counts_padding: bool,
 ) -> tuple[Pads, int, Array | None]:
-    """Padding that makes all windows of Paddle whole, whether to round up, and a factor.
+    """Compute padding that completes all windows of Paddle, the ceil mode, and a factor.
 
-    An average of Paddle that counts padding counts as much after a dimension as before it, and not
-    what a window has beyond; ONNX counts all of it.
+    If it counts padding, an average in Paddle counts as much padding after a dimension as before
+    it, and not the rest of a window; ONNX counts all of it, and the factor corrects that.
     """
     found: list[tuple[int, int]] = []
     factors: list[Array] = []
@@ -122,7 +122,7 @@ def _windows(
 def _adaptive(
     emit: Nodes, images: Value, sizes: Sequence[int], numbers: IntTuple, largest: bool
 ) -> Value:
-    """A given number of windows, whose lengths may differ by one along each axis."""
+    """Pool to a given number of windows, whose lengths may differ by one along each axis."""
     wanted = [size if n < 0 else n for size, n in zip(sizes, numbers, strict=True)]
     if any(
         size == UNKNOWN and n not in (1, UNKNOWN) for size, n in zip(sizes, wanted, strict=True)

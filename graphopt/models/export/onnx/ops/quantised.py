@@ -1,6 +1,6 @@
-"""Numbers in whole steps: of 8 bits by the pair that runtimes make integer kernels of.
+"""Quantized numbers: with 8 bits by the operator pair that runtimes map to integer kernels.
 
-A tie is rounded to an even number by that, where halves go away from zero in Paddle.
+That pair rounds ties to even; Paddle rounds halves away from zero.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BYTE = 127.0
 
 
 def _safe_scale(emit: Nodes, scale: Value) -> Value:
-    """A scale of 0 counts as a millionth, so that zeros stay zeros."""
+    """Add 1e-6 to a scale of 0, so that zeros stay zeros."""
     known = _known_numbers(scale)
     if known is not None:
         return emit.constant(np.where(known <= 1e-30, known + np.float32(1e-6), known))
@@ -31,7 +31,7 @@ def _known_numbers(value: Value) -> Array | None:
 
 
 def _axis(x: Value, scale: Value) -> int | None:
-    """The axis whose indices have scales of their own; None for one scale, -1 for no such axis."""
+    """Find the axis with one scale per index; None for a single scale, -1 for no such axis."""
     sizes = sizes_of(scale)
     wide = [at for at, size in enumerate(sizes) if size != 1]
     if not wide:
@@ -42,7 +42,7 @@ def _axis(x: Value, scale: Value) -> int | None:
 def _of_a_byte(
     emit: Nodes, x: Value, scale: Value, steps: float
 ) -> tuple[Value, int | None] | None:
-    """The size of a step as a number or a vector, and its axis; None where it is not of 8 bits."""
+    """Compute the step size as a number or a vector, and its axis; None unless it has 8 bits."""
     axis = _axis(x, scale)
     if steps != BYTE or axis == -1 or UNKNOWN in sizes_of(scale) or dtype_of(x) != "float32":
         return None
@@ -87,7 +87,7 @@ def dequantize_linear(emit: Nodes, x: Value, y: Value, steps: float) -> Value:
 
 
 def _bytes_of(emit: Nodes, x: Value) -> Value | None:
-    """The bytes that x was made of, or that hold the same constants; None where it has others."""
+    """Return the int8 values that x was cast from, or its constants as int8; None if neither."""
     known, producer = _known_numbers(x), x.producer()
     if known is not None:
         same = known.astype(np.int8)

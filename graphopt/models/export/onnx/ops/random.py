@@ -1,6 +1,6 @@
-"""Ops that draw random numbers: others than here, of the same distribution, in each run.
+"""Random ops. A model draws other numbers than graphopt, of the same distribution, in each run.
 
-A seed of the program is that of the operator, which draws the same numbers then.
+A seed of the program becomes the operator's; it then draws the same numbers in each run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def _seed(seed: int) -> dict[str, Any]:
 
 
 def _drawn_in(dtype: DType) -> DType:
-    """The dtype in which numbers are drawn: ONNX draws floating-point numbers."""
+    """Return the dtype to draw numbers in: ONNX draws floating-point numbers."""
     return dtype if dtype in ("float16", "float32", "float64") else DType("float32")
 
 
 def _like(emit: Nodes, op: str, sizes: Ints, dtype: DType, seed: int, **attrs: float) -> Value:
-    """Numbers drawn for a tensor of these sizes."""
+    """Draw numbers for a tensor of these sizes."""
     drawn, known = _drawn_in(dtype), {**attrs, **_seed(seed)}
     kind = int(ir.DataType.from_numpy(drawn.numpy))
     if isinstance(sizes, Value):
@@ -64,7 +64,7 @@ def gaussian(emit: Nodes, shape: Ints, dtype: DType, mean: float, std: float, se
 
 @exports(ops.RandomIntegers, open=("shape",))
 def randint(emit: Nodes, shape: Ints, dtype: DType, low: int, high: int, seed: int) -> Value:
-    """In float64, which has all numbers of 53 bits."""
+    """Draw in float64, which represents all integers of 53 bits."""
     ends = {"low": float(low), "high": float(high)}
     drawn = _like(emit, "RandomUniform", shape, DType("float64"), seed, **ends)
     most = emit("Min", emit("Floor", drawn), emit.number(high - 1, "float64"))
@@ -73,7 +73,7 @@ def randint(emit: Nodes, shape: Ints, dtype: DType, low: int, high: int, seed: i
 
 @exports(ops.Permutation)
 def randperm(emit: Nodes, n: int, dtype: DType, seed: int) -> Value:
-    """The order of numbers that are drawn."""
+    """Sort random numbers and return their order."""
     drawn = _like(emit, "RandomUniform", (n,), DType("float32"), seed, low=0.0, high=1.0)
     _, places = emit.all("TopK", drawn, emit.ints([n]), dtypes=(None, "int64"), axis=0)
     return emit.cast(places, dtype)
@@ -81,13 +81,13 @@ def randperm(emit: Nodes, n: int, dtype: DType, seed: int) -> Value:
 
 @exports(ops.Bernoulli, wide=True)
 def bernoulli(emit: Nodes, x: Value, seed: int) -> Value:
-    """By a comparison: ONNX Runtime's Bernoulli draws 0 with the probability of 1."""
+    """Compare with uniform numbers: ONNX Runtime's Bernoulli draws 0 even for probability 1."""
     drawn = emit("RandomUniformLike", x, low=0.0, high=1.0, **_seed(seed))
     return emit.cast(emit("Less", drawn, x), dtype_of(x))
 
 
 def _gumbel(emit: Nodes, like: Value, seed: int) -> Value:
-    """-log(-log(u)) of numbers u above 0 and below 1."""
+    """Compute -log(-log(u)) of uniform numbers u in (0, 1)."""
     drawn = emit("RandomUniformLike", like, low=1e-20, high=1.0, **_seed(seed))
     kept = emit("Clip", drawn, emit.number(1e-20, like), emit.number(1 - 6e-8, like))
     return emit("Neg", emit("Log", emit("Neg", emit("Log", kept))))
@@ -95,7 +95,7 @@ def _gumbel(emit: Nodes, like: Value, seed: int) -> Value:
 
 @exports(ops.Multinomial, wide=True)
 def multinomial(emit: Nodes, x: Value, num_samples: int, replacement: bool, seed: int) -> Value:
-    """Without replacement, the largest of the logarithms with noise."""
+    """Draw classes; without replacement, take the largest logarithms with Gumbel noise."""
     scores = emit("Log", x)
     if replacement:
         rows = scores if len(sizes_of(x)) == 2 else emit.unsqueeze(scores, 0)
@@ -121,7 +121,7 @@ def gumbel_softmax(
 def rrelu(
     emit: Nodes, x: Value, lower: float, upper: float, is_test: bool, seed: int
 ) -> tuple[Value, Value]:
-    """In tests the slope of numbers below 0 is the middle."""
+    """Apply a random slope below 0; in test mode, the middle of the range."""
     above = emit("GreaterOrEqual", x, emit.number(0, x))
     if is_test:
         slope = emit.zeros(emit.shape(x), x, (lower + upper) / 2)
@@ -142,7 +142,7 @@ def truncated_gaussian(
     b: float | None,
     seed: int,
 ) -> Value:
-    """The normal number at a place that is uniform between those of the bounds."""
+    """Draw uniformly between the error function of the bounds, and apply its inverse."""
     low, high = (
         math.erf(bound / math.sqrt(2))
         for bound in ops.TruncatedGaussian.deviations(mean, std, a, b)

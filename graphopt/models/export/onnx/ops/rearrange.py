@@ -1,4 +1,4 @@
-"""Repeating, reversing, shifting, padding and overwriting elements."""
+"""Repetition, reversal, shifts, padding and overwriting of elements."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def set_value(
 
 
 def _align_rank(emit: Nodes, value: Value, rank: int) -> Value:
-    """The value with as many axes as the place where it is written."""
+    """Squeeze or unsqueeze leading axes until the value has the rank of its destination."""
     own = len(sizes_of(value))
     if own > rank:
         return emit.squeeze(value, *range(own - rank))

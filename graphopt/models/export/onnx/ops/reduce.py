@@ -1,4 +1,4 @@
-"""Reductions over axes, and running results along an axis."""
+"""Reductions over axes, and cumulative results along an axis."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IntTuple = tuple[int, ...]
 
 
 def reduce_axes(emit: Nodes, op: str, x: Value, axis: Ints = (), keepdim: bool = False) -> Value:
-    """x combined over axes, over all of them where none is named."""
+    """Reduce x over axes, or over all axes if there are none."""
     axes = None if not isinstance(axis, Value) and not axis else emit.ints(axis)
     return emit(op, x, axes, keepdims=int(keepdim))
 
@@ -161,7 +161,7 @@ def cumsum(
 
 
 def along(emit: Nodes, x: Value, axis: int) -> tuple[Value, Callable[[Value], Value], Value]:
-    """x with an axis first, what brings it back, and the sizes of the others."""
+    """Move an axis first; return x, the function that moves it back, and the other sizes."""
     rank = len(sizes_of(x))
     at = normalize_axis(axis, rank)
     order = [at, *(i for i in range(rank) if i != at)]
@@ -175,7 +175,7 @@ def along(emit: Nodes, x: Value, axis: int) -> tuple[Value, Callable[[Value], Va
 
 @exports(ops.Cumprod, wide=True)
 def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) -> Value:
-    """A loop, since logarithms of numbers below zero are none."""
+    """Scan with multiplication, since negative numbers have no logarithms."""
     rows, back, rest = along(emit, x, axis)
 
     def step(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
@@ -188,7 +188,7 @@ def cumprod(emit: Nodes, x: Value, axis: int, exclusive: bool, reverse: bool) ->
 
 
 def log_added(emit: Nodes, x: Value, y: Value) -> Value:
-    """The logarithm of the sum of two numbers given by their logarithms."""
+    """Compute log(exp(x) + exp(y))."""
     high, one = emit("Max", x, y), emit.number(1, x)
     away = emit("Sub", emit("Min", x, y), high)
     more = emit("Log", emit("Add", emit("Exp", away), one))
@@ -219,7 +219,7 @@ def logcumsumexp(
 def _running_extreme(op_class: type[PdOp], beats: str, lowest: str) -> None:
     @exports(op_class)
     def rule(emit: Nodes, x: Value, axis: int, dtype: DType) -> tuple[Value, Value]:
-        """Of equal elements the last one counts, and nan wins."""
+        """Scan for the running extreme; the last of equal elements counts, and NaN wins."""
         if not sizes_of(x):
             return x, emit.number(0, dtype)
         rows, back, rest = along(emit, x, axis)

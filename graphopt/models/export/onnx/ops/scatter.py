@@ -1,4 +1,4 @@
-"""Reading and writing elements at given positions."""
+"""Reads and writes of elements at given positions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scatter(emit: Nodes, x: Value, index: Value, updates: Value, overwrite: bool
 
 
 def _along_axis(emit: Nodes, x: Value, index: Value, axis: int) -> tuple[Value, Value]:
-    """x and the index with one size of every axis but this one, as ONNX needs them."""
+    """Expand x and the index to equal sizes of all axes but this one, as ONNX needs."""
     own, other = sizes_of(x), sizes_of(index)
     at = normalize_axis(axis, len(own))
     rest = [i for i in range(len(own)) if i != at]

@@ -26,7 +26,7 @@ def reshape(emit: Nodes, x: Value, shape: Ints, types: Sequence[Tensor]) -> Valu
 
 
 def _reshape_to(emit: Nodes, x: Value, sizes: Sequence[int | Value], type_: Tensor) -> Value:
-    """x in these sizes, with numbers where the type knows them: -1 fails for an empty batch."""
+    """Reshape x, with numbers for known sizes of the type: -1 fails for an empty batch."""
     known = [
         new if new != UNKNOWN and size == -1 else size
         for size, new in zip(sizes, shape_of(type_), strict=True)
@@ -37,7 +37,7 @@ def _reshape_to(emit: Nodes, x: Value, sizes: Sequence[int | Value], type_: Tens
 
 
 def _of_none(emit: Nodes, x: Value, type_: Tensor) -> Value | None:
-    """A tensor without elements in the shape of a type: of none of them -1 says nothing."""
+    """Reshape an empty tensor to known sizes, as -1 cannot be inferred; None for other tensors."""
     sizes = shape_of(type_)
     if 0 not in sizes_of(x) or UNKNOWN in sizes:
         return None
@@ -134,7 +134,7 @@ def slice_(
 
 @exports(ops.Expand, open=("shape",))
 def expand(emit: Nodes, x: Value, shape: Ints) -> Value:
-    """-1 keeps a size, as 1 does for ONNX."""
+    """Expand; -1 keeps a size, which is 1 in ONNX."""
     if isinstance(shape, Value):
         sizes, one = emit.ints(shape), emit.ints([1])
         if is_size(sizes):

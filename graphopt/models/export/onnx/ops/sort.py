@@ -1,4 +1,4 @@
-"""Putting elements in order, and finding them by size."""
+"""Sorting of elements, and searches by value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt.models.export.onnx.registry import exports
 
 
 def _first(emit: Nodes, x: Value, count: Value, axis: int, largest: bool) -> tuple[Value, Value]:
-    """The first elements in order; of equal ones, ONNX takes the first, too."""
+    """Take the first elements in sorted order; among equals, ONNX takes the first, too."""
     attrs = {"axis": axis, "largest": int(largest), "sorted": 1}
     values, places = emit.all("TopK", x, count, dtypes=(None, "int64"), **attrs)
     return values, places
@@ -45,7 +45,7 @@ def kthvalue(emit: Nodes, x: Value, k: int, axis: int, keepdim: bool) -> tuple[V
 def searchsorted(
     emit: Nodes, sequence: Value, values: Value, out_int32: bool, right: bool
 ) -> Value:
-    """The number of elements of the sequence that are below each value."""
+    """Count the sequence's elements below each value, or not above it with `right`."""
     if dtype_of(sequence) != dtype_of(values):
         sequence, values = emit.cast(sequence, "float64"), emit.cast(values, "float64")
     rank = len(sizes_of(sequence)) if sequence.shape is not None else 1
@@ -57,7 +57,7 @@ def searchsorted(
 
 @exports(ops.Mode)
 def mode(emit: Nodes, x: Value, axis: int, keepdim: bool) -> tuple[Value, Value]:
-    """The least of the most frequent elements, where it is last."""
+    """Find the least of the most frequent elements, and its last position."""
     if not sizes_of(x):
         return x, emit.number(0, "int64")
     rank = len(sizes_of(x))

@@ -1,4 +1,4 @@
-"""The parts of a Transformer, with opset 23's Attention where that computes the same."""
+"""The parts of a Transformer, with opset 23's Attention where it computes the same result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ATTENTION = 23
 
 
 def _whole_mask(emit: Nodes, q: Value, k: Value, mask: Value) -> Value:
-    """A mask of all pairs of queries and keys: ONNX Runtime repeats no row of it."""
+    """Expand a mask to all query-key pairs: ONNX Runtime does not broadcast its rows."""
     wanted, own = (sizes_of(q)[-2], sizes_of(k)[-2]), sizes_of(mask)[-2:]
     if UNKNOWN in wanted or wanted != own:
         mask = emit("Expand", mask, emit.join_sizes([emit.size(q, 2), emit.size(k, 2)]))
@@ -58,7 +58,7 @@ def _whole_mask(emit: Nodes, q: Value, k: Value, mask: Value) -> Value:
 
 
 def _is_plain(mask: Value | None, fill: float) -> bool:
-    """True where the operator knows such a mask."""
+    """True if the Attention operator supports the mask."""
     return mask is None or dtype_of(mask) != "bool" or fill == -math.inf
 
 
@@ -72,7 +72,7 @@ def _attention(
     fill: float,
     kept: float,
 ) -> Value:
-    """By products: keys are in columns."""
+    """Compute attention by matrix products; the keys are in columns."""
     scaled = emit("Mul", q, emit.number(scaling_factor, q)) if scaling_factor != 1 else q
     scores = emit("MatMul", scaled, columns)
     if mask is not None and dtype_of(mask) == "bool":
@@ -172,12 +172,12 @@ def _linear(emit: Nodes, x: Value, weight: Value, bias: Value | None) -> Value:
 
 
 def _by_head(emit: Nodes, x: Value) -> Value:
-    """The second axis of four in the place of the third."""
+    """Swap the second and the third of four axes."""
     return emit.transpose(x, (0, 2, 1, 3))
 
 
 def _part_heads(emit: Nodes, joint: Value, heads: int, layout: str) -> list[Value]:
-    """q, k and v [n, heads, length, size] of a joint projection [n, length, 3 * heads * size]."""
+    """Split a projection [n, length, 3 * heads * size] into q, k, v [n, heads, length, size]."""
     split = layout == "split"
     apart = emit.reshape(joint, [0, 0, 3, heads, -1] if split else [0, 0, heads, 3, -1])
     axis = 2 if split else 3
@@ -186,7 +186,7 @@ def _part_heads(emit: Nodes, joint: Value, heads: int, layout: str) -> list[Valu
 
 
 def _rotate(emit: Nodes, x: Value, rotary: Sequence[Value]) -> Value:
-    """Each pair of an element of the first half of a head and one of the second is rotated."""
+    """Rotate each pair of an element of a head's first half and one of its second half."""
     if not rotary:
         return x
     cosine, sine = rotary
@@ -198,14 +198,14 @@ def _rotate(emit: Nodes, x: Value, rotary: Sequence[Value]) -> Value:
 def _append_to_cache(
     emit: Nodes, parts: Sequence[Value], cache: Sequence[Value], by_time: bool
 ) -> tuple[Value, ...]:
-    """All keys and values, in the order of axes of the cache; nothing without one."""
+    """Append keys and values to the cache, in its order of axes; () without a cache."""
     new = [_by_head(emit, part) for part in parts] if by_time and cache else parts
     pairs = zip(cache, new, strict=False)
     return tuple(emit("Concat", *pair, axis=1 if by_time else 2) for pair in pairs)
 
 
 def _repeat_heads(emit: Nodes, x: Value, own: int, heads: int) -> Value:
-    """Each head as often as there are heads of queries for it."""
+    """Repeat each key or value head for its query heads."""
     places = [at for at in range(own) for _ in range(heads // own)]
     return emit("Gather", x, emit.ints(places), axis=1)
 

@@ -1,4 +1,4 @@
-"""Resizing, sampling, unfolding and reordering of images."""
+"""Resizing, sampling, unfolding and rearrangement of images."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def interpolate(
 
 
 def _times(old: Sequence[int], wanted: Sequence[int]) -> tuple[float, ...]:
-    """The number of times that the new images are as large, where it is whole; else nothing."""
+    """Compute the integral growth factors of images; () if a factor is not a whole number."""
     if UNKNOWN in (*old, *wanted) or any(new % size for size, new in zip(old, wanted, strict=True)):
         return ()
     return tuple(float(new // size) for size, new in zip(old, wanted, strict=True))
@@ -81,9 +81,9 @@ def _times(old: Sequence[int], wanted: Sequence[int]) -> tuple[float, ...]:
 def _by_size(
     old: Sequence[int], wanted: Sequence[int], scales: Sequence[float], align_corners: bool
 ) -> bool:
-    """True where ONNX finds the positions by the sizes, not by the scales.
+    """True if ONNX's Resize should derive the positions from sizes, not from scales.
 
-    Where Paddle has both, the scales say how far the positions are apart.
+    If Paddle has both, the scales determine the distance of the positions.
     """
     if not scales or align_corners:
         return not (scales and UNKNOWN in wanted)
@@ -106,7 +106,7 @@ def _by_size(
 def _positions(
     mode: str, align_corners: bool, align_mode: int, wanted: Sequence[int]
 ) -> dict[str, Any]:
-    """The attributes of Resize that say where the new pixels are in the old images."""
+    """Choose the Resize attributes that map new pixels to positions in the old images."""
     if mode == "nearest":
         if align_corners:
             return {
@@ -245,7 +245,7 @@ def space_to_depth(emit: Nodes, x: Value, blocksize: int) -> Value:
 def temporal_shift(
     emit: Nodes, x: Value, seg_num: int, shift_ratio: float, data_format: str
 ) -> Value:
-    """The first channels come from the frame before, the second ones from that after."""
+    """Shift the first channels from the previous frame, the second ones from the next frame."""
     images = channels_first(emit, x, data_format)
     last = is_channels_last(data_format)
     channels = sizes_of(x)[3 if last else 1]
@@ -256,7 +256,7 @@ def temporal_shift(
     videos = emit.reshape(images, [-1, seg_num, channels, *sizes])
 
     def part(low: int, high: int, pads: Sequence[int]) -> Value:
-        """Channels, moved by one frame of zeros before or after."""
+        """Slice channels, shifted by one frame of zeros before or after."""
         chosen = emit.cut(videos, [2], [low], [high])
         if not any(pads):
             return chosen

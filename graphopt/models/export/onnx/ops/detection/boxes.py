@@ -1,4 +1,4 @@
-"""Boxes of sizes alone, as the constants that the lowering computes, and what boxes share."""
+"""Boxes that depend on sizes alone, as constants from the lowering, and shared box functions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _of_sizes(ops.AnchorGenerator)
 
 
 def _to_centres(emit: Nodes, boxes: Value, extra: float) -> list[tuple[Value, Value]]:
-    """The centre and the side [..., 1] of boxes along both axes."""
+    """Compute the center and the side [..., 1] of boxes along both axes."""
     found = list[tuple[Value, Value]]()
     for axis in (0, 1):
         low, high = (emit.cut(boxes, [-1], [at], [at + 1]) for at in (axis, axis + 2))
@@ -91,9 +91,9 @@ def box_coder(
 def overlaps(
     emit: Nodes, x: Value, y: Value, extra: float, apart: bool = False
 ) -> tuple[Value, Value]:
-    """The common area of boxes that broadcast, and the area of both together.
+    """Compute the intersection and the union area of boxes that broadcast.
 
-    With `apart` boxes have nothing in common that are less than the extra pixel away.
+    With `apart` boxes that do not overlap without the `extra` pixel have no intersection.
     """
 
     def sides(high: Value, low: Value) -> Value:

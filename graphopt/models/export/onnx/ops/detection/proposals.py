@@ -1,4 +1,4 @@
-"""Choosing boxes, by NonMaxSuppression.
+"""Selection of boxes by NonMaxSuppression.
 
 Where sides count one pixel more, boxes end one pixel later for that operator.
 """
@@ -29,10 +29,10 @@ def _choose_boxes(
     most: int,
     extra: float,
 ) -> list[Value]:
-    """The image, the class and the place of each box that no better one covers.
+    """Select the boxes that no better one covers: the image, class and index of each.
 
-    Boxes are [n, m, 4], scores [n, classes, m]. Those of an image and a class are together, from
-    best to worst.
+    Boxes are [n, m, 4], scores [n, classes, m]. The result is grouped by image and class, from best
+    to worst.
     """
     boxes, scores = emit.cast(boxes, "float32"), emit.cast(scores, "float32")
     if extra:
@@ -48,7 +48,7 @@ def _check(eta: float) -> None:
 
 
 def _at_most(emit: Nodes, count: int, size: Value) -> Value:
-    """A number for TopK that is no more than there are."""
+    """Limit a count for TopK to the number of elements; -1 is no limit."""
     return emit("Min", size, emit.ints([count])) if count > -1 else size
 
 
@@ -59,7 +59,7 @@ def _largest(emit: Nodes, x: Value, count: Value, largest: bool = True) -> tuple
 
 
 def _sort_order(emit: Nodes, keys: Value) -> Value:
-    """The order of keys from small to large; equal ones stay in order."""
+    """Compute the stable ascending order of keys."""
     return _largest(emit, keys, emit("Shape", keys), largest=False)[1]
 
 
@@ -68,7 +68,7 @@ def _pick(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
 
 
 def _best_of_images(emit: Nodes, image: Value, score: Value, images: Value, count: int) -> Value:
-    """True for the `count` best scores of each image."""
+    """Mark the `count` best scores of each image."""
     order = _largest(emit, score, emit("Shape", score))[1]
     own = emit("Equal", emit.unsqueeze(emit("Gather", image, order, axis=0), 1), images)
     ranks = emit("CumSum", emit.cast(own, "int64"), emit.number(0, "int64"))
@@ -81,7 +81,7 @@ def _best_of_images(emit: Nodes, image: Value, score: Value, images: Value, coun
 
 
 def _counts(emit: Nodes, image: Value, images: Value) -> Value:
-    """The number of rows of each image."""
+    """Count the rows of each image."""
     own = emit("Equal", emit.unsqueeze(image, 1), images)
     return emit.cast(
         emit("ReduceSum", emit.cast(own, "int64"), emit.ints([0]), keepdims=0), "int32"
@@ -169,7 +169,7 @@ def multiclass_nms(
 
 
 def _best_alone(emit: Nodes, marks: Value, count: int) -> Value:
-    """The `count` best scores of each class, and nothing of the others."""
+    """Keep the `count` best scores of each class; set the others to -inf."""
     values, places = _largest(emit, marks, _at_most(emit, count, emit("Shape", marks, start=-1)))
     nothing = emit.zeros(emit("Shape", marks), marks, -math.inf)
     return emit("ScatterElements", nothing, places, values, axis=-1)
@@ -189,7 +189,7 @@ def matrix_nms(
     gaussian_sigma: float,
     normalized: bool,
 ) -> tuple[Value, Value, Value]:
-    """The candidates of all classes side by side, each with its overlaps with better ones."""
+    """Rank the candidates of all classes together, decayed by their overlaps with better ones."""
     marks, nothing = scores, emit.number(-math.inf, scores)
     if background_label >= 0:
         classes = emit.unsqueeze(emit.places(scores, 1), 1)
@@ -227,7 +227,7 @@ def matrix_nms(
 
 
 def _decay(emit: Nodes, boxes: Value, gaussian: bool, sigma: float, extra: float) -> Value:
-    """The factor left of the score of each of boxes [..., k, 4] from best to worst."""
+    """Compute the decay factor of each score of boxes [..., k, 4], sorted from best to worst."""
     pairs = emit.unsqueeze(boxes, -2), emit.unsqueeze(boxes, -3)
     common, union = overlaps(emit, *pairs, extra, apart=True)
     zero, one = emit.number(0, boxes), emit.number(1, boxes)
@@ -298,7 +298,7 @@ def generate_proposals(
 def _with_empty(
     emit: Nodes, image: Value, place: Value, boxes: Value, marks: Value, images: Value
 ) -> tuple[Value, Value, Value]:
-    """Rows of boxes and scores, and how many; an image without any has one box of zeros."""
+    """Collect boxes, scores and counts; an image without boxes gets one box of zeros."""
     pair = emit("Concat", emit.unsqueeze(image, 1), emit.unsqueeze(place, 1), axis=1)
     counts = _counts(emit, image, images)
     nothing = emit("Equal", counts, emit.number(0, "int32"))
@@ -320,7 +320,7 @@ def _with_empty(
 
 
 def _decode_boxes(emit: Nodes, anchors: Value, delta: Value, extra: float) -> Value:
-    """Boxes by their offsets from anchors; growth is limited."""
+    """Decode boxes from their offsets to anchors; the growth is limited."""
     low, high = (emit.cut(anchors, [-1], [at], [at + 2]) for at in (0, 2))
     shift, growth = (emit.cut(delta, [-1], [at], [at + 2]) for at in (0, 2))
     half = emit.number(0.5, anchors)
@@ -336,7 +336,7 @@ def _decode_boxes(emit: Nodes, anchors: Value, delta: Value, extra: float) -> Va
 def _large(
     emit: Nodes, boxes: Value, im_shape: Value, sizes: Value, least: float, pixel_offset: bool
 ) -> Value:
-    """Boxes that have sides of `least` or more, and their centre inside the image."""
+    """Mark boxes with sides of `least` or more, whose center is inside the image."""
     extra = emit.number(1 if pixel_offset else 0, boxes)
     low, high = (emit.cut(boxes, [2], [at], [at + 2]) for at in (0, 2))
     sides = emit("Sub", high, low)
@@ -363,7 +363,7 @@ def distribute_fpn_proposals(
     refer_scale: int,
     pixel_offset: bool,
 ) -> tuple[Value, ...]:
-    """The level is the number of the powers of 2 that the side of a box reaches."""
+    """Assign each box to a level: the number of powers of 2 that its side reaches."""
     low, high = (emit.cut(fpn_rois, [1], [at], [at + 2]) for at in (0, 2))
     sides, zero = emit("Sub", high, low), emit.number(0, fpn_rois)
     swapped = emit("ReduceMin", sides, emit.ints([1]), keepdims=0)

@@ -35,7 +35,7 @@ def roi_align(
 
 
 class _Boxes:
-    """Boxes times a scale: along each axis their cells, and the images that they lie in."""
+    """Scaled boxes: their cells along each axis, and the images that contain them."""
 
     def __init__(
         self, emit: Nodes, x: Value, boxes: Value, boxes_num: Value, height: int, width: int
@@ -46,11 +46,11 @@ class _Boxes:
         self.images = emit("Gather", x, owners_of(emit, boxes_num, boxes), axis=0)
 
     def pixels(self, axis: int) -> Value:
-        """The numbers of the rows (0) or columns (1) of an image."""
+        """List the indices of the rows (0) or columns (1) of an image."""
         return self.emit.cast(self.emit.places(self.x, 2 + axis), dtype_of(self.x))
 
     def cells(self, low: Value, size: Value, axis: int) -> tuple[Value, Value]:
-        """Start and end [r, count] of the cells of sides [r, 1] along an axis."""
+        """Compute start and end [r, count] of the cells of sides [r, 1] along an axis."""
         emit, count = self.emit, self.counts[axis]
         step = emit("Div", size, emit.number(count, size))
         first, after = (
@@ -62,14 +62,14 @@ class _Boxes:
         )
 
     def cover_pixels(self, start: Value, end: Value, axis: int) -> Value:
-        """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
+        """Mark the pixels [r, count, pixels] inside cells with integer bounds."""
         emit, at = self.emit, self.pixels(axis)
         begun = emit("GreaterOrEqual", at, emit.unsqueeze(start, 2))
         return emit("And", begun, emit("Less", at, emit.unsqueeze(end, 2)))
 
 
 def _side(emit: Nodes, corners: Value, axis: int) -> tuple[Value, Value]:
-    """Both ends [r, 1] of boxes along rows (0) or columns (1)."""
+    """Slice both ends [r, 1] of boxes along rows (0) or columns (1)."""
     low, high = (emit.cut(corners, [1], [at], [at + 1]) for at in (1 - axis, 3 - axis))
     return low, high
 
@@ -84,7 +84,7 @@ def prroi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Value:
-    """Sums with the integrals of the pixels' hats as weights."""
+    """Sum the pixels of each cell, weighted by the integrals of their hat functions."""
     own = _Boxes(emit, x, boxes, boxes_num, pooled_height, pooled_width)
     corners, zero = emit("Mul", boxes, emit.number(spatial_scale, boxes)), emit.number(0, x)
     weights, sizes = list[Value](), list[Value]()
@@ -105,7 +105,7 @@ def prroi_pool(
 
 
 def _hat(emit: Nodes, x: Value) -> Value:
-    """The integral of max(0, 1 - |t|) up to x."""
+    """Compute the integral of max(0, 1 - |t|) up to x."""
     zero, one, half = (emit.number(number, x) for number in (0, 1, 0.5))
     low, high = emit("Clip", x, emit.number(-1, x), zero), emit("Clip", x, zero, one)
     rising = emit("Mul", half, emit("Pow", emit("Add", low, one), emit.number(2, x)))
@@ -154,7 +154,7 @@ def roi_pool(
     pooled_width: int,
     spatial_scale: float,
 ) -> Value:
-    """The largest of each line of pixels in a cell, then of these."""
+    """Take the maximum over the columns of a cell in each row, then over its rows."""
     own = _Boxes(emit, x, boxes, boxes_num, pooled_height, pooled_width)
     corners = round_(emit, emit("Mul", boxes, emit.number(spatial_scale, boxes)))
     one, none = emit.number(1, boxes), emit.number(-math.inf, x)

@@ -1,4 +1,4 @@
-"""Linear equations by elimination, what follows from it, and products of several matrices."""
+"""Linear equations by elimination, ops derived from it, and products of several matrices."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def _numbers(emit: Nodes, count: int) -> Value:
 
 
 def _at(emit: Nodes, values: Value, place: Value, axis: int) -> Value:
-    """One row or column of matrices [b, n, m]; the axis stays."""
+    """Gather one row or column of matrices [b, n, m]; keep the axis."""
     return emit("Gather", values, emit.reshape(place, [1]), axis=axis)
 
 
 def eliminate(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple[Value, ...]:
-    """Gauss' elimination of [b, rows, m] with the largest element of a column as its pivot.
+    """Run Gaussian elimination of [b, rows, m] with partial pivoting.
 
-    With `above` the first `rows` columns become an identity and the rest what they solve. Without,
-    the results are both factors in one matrix. The pivots [rows, b], and the rows [rows, b] that
-    they came from, are the other results.
+    With `above` the first `rows` columns become the identity and the rest the solution. Without,
+    the first result holds both factors in one matrix. The other results are the pivots [rows, b]
+    and the rows [rows, b] that they came from.
     """
     places = _numbers(emit, rows)
     zero = emit.number(0, matrices)
@@ -96,7 +96,7 @@ def eliminate(emit: Nodes, matrices: Value, rows: int, *, above: bool) -> tuple[
 
 
 def solve_rows(emit: Nodes, x: Value, y: Value, rows: int) -> Value:
-    """The matrices that x [..., n, n] times them are y [..., n, m]; batch axes broadcast."""
+    """Solve x @ result = y for x [..., n, n] and y [..., n, m]; batch axes broadcast."""
     batch = emit("Concat", emit("Shape", x, end=-2), emit.ints([1, 1]), axis=0)
     x = emit("Expand", x, emit("Concat", emit("Shape", y, end=-2), emit.ints([1, 1]), axis=0))
     y = emit("Expand", y, batch)
@@ -143,7 +143,7 @@ def triangular_solve(
 
 @exports(ops.CholeskySolve, wide=True)
 def cholesky_solve(emit: Nodes, x: Value, y: Value, upper: bool) -> Value:
-    """x by the product of a triangle y with its transpose."""
+    """Solve a linear system for the right side x; y is the Cholesky factor of its matrix."""
     rows = _known_rows(y)
     factor = _triangle(emit, y, upper, False, rows)
     factor.shape = y.shape
@@ -154,7 +154,7 @@ def cholesky_solve(emit: Nodes, x: Value, y: Value, upper: bool) -> Value:
 
 @exports(Cholesky, wide=True)
 def cholesky(emit: Nodes, x: Value, upper: bool) -> Value:
-    """Column by column, each taken out of what is right of it."""
+    """Factor column by column; subtract each column's outer product from the rest."""
     rows = _known_rows(x)
     lower = transpose_last(emit, x) if upper else x
     flat = emit("Reshape", lower, emit.ints([-1, rows, rows]))
@@ -209,7 +209,7 @@ def lu(emit: Nodes, x: Value) -> tuple[Value, Value, Value]:
 
 @exports(ops.MatrixPower, wide=True)
 def matrix_power(emit: Nodes, x: Value, n: int) -> Value:
-    """By squares."""
+    """Compute the power by repeated squaring; invert first for a negative exponent."""
     base, power = (inverse(emit, x), -n) if n < 0 else (x, n)
     if power == 0:
         rows = _known_rows(x)

@@ -1,4 +1,4 @@
-"""Linear algebra beyond matrix products."""
+"""Linear algebra without decompositions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def einsum(emit: Nodes, inputs: tuple[Value, ...], equation: str) -> Value:
 
 
 def _check_broadcasts(inputs: tuple[Value, ...], terms: list[str]) -> None:
-    """NotInOnnx where a size of 1 meets another one under the same letter, or under the dots."""
+    """Raise NotInOnnx if a size of 1 broadcasts under one letter, or under the dots."""
     sizes: dict[str, set[int]] = {}
     ranks: set[int] = set()
     for value, term in zip(inputs, terms, strict=True):
@@ -34,7 +34,7 @@ def _check_broadcasts(inputs: tuple[Value, ...], terms: list[str]) -> None:
 
 @exports(ops.Diagonal)
 def diagonal(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> Value:
-    """Elements by number along two axes that come last and are joined."""
+    """Move both axes last, flatten them, and gather the elements of the diagonal."""
     sizes, rank = sizes_of(input), len(sizes_of(input))
     first, second = normalize_axis(axis1, rank), normalize_axis(axis2, rank)
     rows, columns = sizes[first], sizes[second]
@@ -47,7 +47,7 @@ def diagonal(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> 
 
 
 def _places(rows: int, columns: int, offset: int) -> Array:
-    """The numbers of the elements of a diagonal in a flat matrix."""
+    """Compute the flat indices of a diagonal of a matrix."""
     return np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset).copy()
 
 
@@ -58,7 +58,7 @@ def trace(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> Val
 
 
 def place_on_diagonal(emit: Nodes, vectors: Value, offset: int, fill: Value) -> Value:
-    """Matrices, in two new last axes, with the last axis of vectors on a diagonal."""
+    """Build matrices in two new last axes, with the last axis of `vectors` on a diagonal."""
     length = sizes_of(vectors)[-1]
     if length == UNKNOWN:
         raise NotInOnnx("the length of its diagonal is open")

@@ -1,1 +1,1 @@
-"""Sequences: padded, with a number of steps for each."""
+"""Sequences: padded, with a number of steps each."""

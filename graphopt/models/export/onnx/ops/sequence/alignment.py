@@ -1,4 +1,4 @@
-"""Sequences against sequences, masks of them, and the beams of a search."""
+"""Alignment of sequences with each other, their masks, and the beams of a search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sequence_mask(emit: Nodes, x: Value, max_len: int | Value, out_dtype: DType)
 
 @exports(ops.GatherTree)
 def gather_tree(emit: Nodes, ids: Value, parents: Value) -> Value:
-    """From the last step to the first, each beam reads its token and goes on to its parent."""
+    """Walk from the last step to the first: each beam reads its token and follows its parent."""
     count = emit.reshape(emit.size(ids, 2), emit.ints([]))
     beams = emit("Range", emit.number(0, "int64"), count, emit.number(1, "int64"))
     last = emit("Expand", emit.cast(beams, dtype_of(parents)), emit.shape(ids, 1))
@@ -43,7 +43,7 @@ def gather_tree(emit: Nodes, ids: Value, parents: Value) -> Value:
 
 
 def _before(emit: Nodes, x: Value, by: int, fill: Value) -> Value:
-    """Rows [n, m] moved to the right by some places, with a number on the left."""
+    """Shift rows [n, m] right by some places; fill the left with a number."""
     edge = emit("Expand", fill, emit("Concat", emit("Shape", x, end=1), emit.ints([by]), axis=0))
     longer = emit("Concat", edge, x, axis=1)
     return emit.cut(longer, [1], [0], emit("Shape", x, start=1))
@@ -58,7 +58,7 @@ def ctc_align(
     merge_repeated: bool,
     padding_value: int,
 ) -> tuple[Value, Value]:
-    """Tokens that are kept go to the front: they have the smaller keys."""
+    """Move kept tokens to the front by sorting: they have the smaller keys."""
     inside = emit(
         "Less", emit.places(input, 1), emit.reshape(emit.cast(input_length, "int64"), [-1, 1])
     )
@@ -79,7 +79,7 @@ def ctc_align(
 
 
 def _least_so_far(emit: Nodes, x: Value) -> Value:
-    """The smallest of the elements [..., m] up to each."""
+    """Compute the running minimum of the elements [..., m]."""
     places = emit.range(emit("Shape", x, start=-1))
     before = emit("LessOrEqual", emit.unsqueeze(places, 0), emit.unsqueeze(places, 1))
     most = emit.number(np.iinfo(np.int64).max, x)
@@ -96,7 +96,7 @@ def edit_distance(
     refs_length: Value | None,
     normalized: bool,
 ) -> tuple[Value, Value]:
-    """A row of the table of distances after each token, with a column for each of the reference."""
+    """Compute a row of the distance table per token, with a column per reference token."""
     batch, one = emit.size(refs, 0), emit.number(1, "int64")
 
     def counts(lengths: Value | None, x: Value) -> Value:
@@ -144,7 +144,7 @@ def warpctc(
     blank: int,
     norm_by_times: bool,
 ) -> Value:
-    """The log-probability of all paths to each state: the labels, with blanks around each."""
+    """Scan the log-probability of all paths to each state: the labels, with blanks around each."""
     longest = sizes_of(label)[1]
     if longest in (UNKNOWN, 0):
         raise NotInOnnx("the length of its labels is open, or 0")

@@ -14,30 +14,30 @@ from graphopt.models.export.onnx.registry import exports
 
 
 def ends_of(emit: Nodes, lengths: Value) -> Value:
-    """The first row after each sequence."""
+    """Compute the first row after each sequence."""
     return emit("CumSum", emit.cast(lengths, "int64"), emit.number(0, "int64"))
 
 
 def starts_of(emit: Nodes, lengths: Value) -> Value:
-    """The first row of each sequence."""
+    """Compute the first row of each sequence."""
     zero = emit.number(0, "int64")
     return emit("CumSum", emit.cast(lengths, "int64"), zero, exclusive=1)
 
 
 def owners_of(emit: Nodes, lengths: Value, rows: Value) -> Value:
-    """The number of the sequence of each row: of those that end before it."""
+    """Compute the sequence index of each row: the number of sequences that end before it."""
     ends = emit.unsqueeze(ends_of(emit, lengths), 0)
     ended = emit("LessOrEqual", ends, emit.unsqueeze(emit.places(rows), 1))
     return emit("ReduceSum", emit.cast(ended, "int64"), emit.ints([1]), keepdims=0)
 
 
 def each(emit: Nodes, values: Value, owners: Value) -> Value:
-    """The value of the sequence of each row."""
+    """Gather for each row the value of its sequence."""
     return emit("Gather", values, owners, axis=0)
 
 
 def check_rows(x: Value) -> None:
-    """NotInOnnx where there is no row: ONNX Runtime fails then."""
+    """Raise NotInOnnx for a tensor without rows, which ONNX Runtime cannot handle."""
     if x.shape is not None and sizes_of(x)[0] == 0:
         raise NotInOnnx("its sequences have no rows")
 
@@ -45,14 +45,14 @@ def check_rows(x: Value) -> None:
 def combine_rows(
     emit: Nodes, rows: Value, owners: Value, count: Value, how: str, start: float
 ) -> Value:
-    """Rows of each of `count` sequences combined by `add`, `max` and so on, from a number."""
+    """Reduce the rows of each of `count` sequences by `add`, `max` etc., from a start value."""
     sizes = emit("Concat", count, emit("Shape", rows, start=1), axis=0)
     first = emit.zeros(sizes, rows, start)
     return emit("ScatterND", first, emit.unsqueeze(owners, 1), rows, reduction=how)
 
 
 def _column(emit: Nodes, values: Value, rank: int) -> Value:
-    """A vector in a shape that broadcasts to rows of this rank."""
+    """Reshape a vector so that it broadcasts to rows of this rank."""
     return emit.unsqueeze(values, *range(1, rank))
 
 
@@ -82,9 +82,9 @@ def sequence_pool(emit: Nodes, x: Value, lengths: Value, pooltype: str, pad_valu
 def _around(
     emit: Nodes, x: Value, lengths: Value, start: int, count: int, padding: Value | None = None
 ) -> Value:
-    """For each row [d] the `count` rows [count, d] from `start` rows away on.
+    """Gather for each row [d] the `count` rows [count, d] from offset `start` on.
 
-    0 where its sequence has none, or a row of the padding.
+    Rows outside of the sequence are 0, or rows of `padding`.
     """
     check_rows(x)
     zero, owners = emit.number(0, "int64"), owners_of(emit, lengths, x)
@@ -155,7 +155,7 @@ def sequence_expand_as(emit: Nodes, x: Value, y: Value, lengths: Value) -> Value
 
 
 def inside_of(emit: Nodes, lengths: Value, steps: Value) -> Value:
-    """The places [sequences, steps] that have a row, of so many steps for each sequence."""
+    """Mark the places [sequences, steps] that have a row."""
     return emit("Less", emit.unsqueeze(steps, 0), emit.unsqueeze(lengths, 1))
 
 
@@ -202,7 +202,7 @@ def sequence_unpad(emit: Nodes, x: Value, lengths: Value, rows: Value | None) ->
 
 
 def ranges(emit: Nodes, starts: Value, sizes: Value) -> tuple[Value, Value]:
-    """The rows of ranges one after the other, and the number of the range of each."""
+    """Concatenate ranges of rows; return the rows and the range index of each."""
     total = emit("ReduceSum", sizes, keepdims=0)
     places = emit.range(total)
     owners = owners_of(emit, sizes, places)

@@ -101,7 +101,7 @@ def rnn(
 
 
 def _reorder_gates(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
-    """The rows of the gates in the order of ONNX."""
+    """Reorder the rows of the gates to ONNX's order."""
     order = ORDER[mode]
     if len(order) == 1:
         return weight
@@ -110,7 +110,7 @@ def _reorder_gates(emit: Nodes, weight: Value, mode: str, size: int) -> Value:
 
 
 def _join_directions(emit: Nodes, values: Sequence[Value]) -> Value:
-    """One value for each direction, along a new first axis."""
+    """Stack the values of all directions along a new first axis."""
     parts = [emit.unsqueeze(value, 0) for value in values]
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=0)
 
@@ -126,12 +126,12 @@ def lstm_unit(emit: Nodes, x: Value, c_prev: Value, forget_bias: float) -> tuple
 
 
 def _activate(emit: Nodes, name: str, x: Value) -> Value:
-    """One of the activations that gates of the old units have."""
+    """Apply one of the gate activations of the old units."""
     return x if name == "identity" else emit(name.capitalize(), x)
 
 
 def _halves(emit: Nodes, weight: Value, size: int) -> tuple[Value, Value]:
-    """The weights of both gates and of the candidate, one after the other in memory."""
+    """Split a weight into the gates' matrix and the candidate's, stored one after the other."""
     flat = emit.reshape(weight, [-1])
     gates = emit.cut(flat, [0], [0], [2 * size * size])
     rest = emit.cut(flat, [0], [2 * size * size], [LAST])
@@ -147,7 +147,7 @@ def _gru_step(
     names: tuple[str, str],
     origin_mode: bool,
 ) -> tuple[Value, Value, Value]:
-    """The gates with the candidate, the hidden state that was reset, and the new one."""
+    """Compute a GRU step: the gates with the candidate, the reset and the new hidden state."""
     first = emit.cut(projected, [-1], [0], [2 * size])
     gates = _activate(emit, names[0], emit("Add", first, emit("MatMul", hidden, weights[0])))
     update, reset = (emit.cut(gates, [-1], [at * size], [(at + 1) * size]) for at in (0, 1))
@@ -193,7 +193,7 @@ def _along_rows(
     step: Callable[[Nodes, Sequence[Value], Value], Sequence[Value]],
     is_reverse: bool,
 ) -> Sequence[Value]:
-    """The states [rows, size] after each row; a sequence begins with the given ones, or 0."""
+    """Scan over rows and return the states [rows, size]; sequences start at `initial`, or at 0."""
     check_rows(gates)
     owners = owners_of(emit, lengths, gates)
     last = emit("Sub", ends_of(emit, lengths), emit.number(1, "int64"))

@@ -1,4 +1,4 @@
-"""Sequences joined, cut, repeated and put in another order."""
+"""Concatenation, slicing, repetition and reordering of sequences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphopt.models.export.onnx.registry import exports
 
 @exports(ops.SequenceConcat)
 def sequence_concat(emit: Nodes, xs: tuple[Value, ...], lengths: tuple[Value, ...]) -> Value:
-    """Each row goes after all sequences before its own, and its own of the tensors before."""
+    """Place each row after all earlier sequences and its own rows of earlier tensors."""
     sizes = [emit.cast(own, "int64") for own in lengths]
     whole = sizes[0]
     for own in sizes[1:]:
@@ -83,7 +83,7 @@ def sequence_slice(emit: Nodes, x: Value, lengths: Value, offset: Value, length:
 
 
 def _left(emit: Nodes, kept: Value, lengths: Value, x: Value) -> Value:
-    """The number of rows of each sequence that are kept."""
+    """Count the kept rows of each sequence."""
     owners, one = owners_of(emit, lengths, x), emit.cast(kept, "int64")
     count = combine_rows(emit, one, owners, emit.size(lengths, 0), "add", 0)
     return emit.cast(count, dtype_of(lengths))
@@ -105,7 +105,7 @@ def sequence_erase(
 def sequence_align(
     emit: Nodes, x: Value, lengths: Value, blank: int, merge_repeated: bool
 ) -> tuple[Value, Value]:
-    """Without blanks and repetitions; of no token at all, one row of -1."""
+    """Remove blanks and repetitions; return one row of -1 if no token is left."""
     check_rows(x)
     tokens = emit.reshape(x, [-1])
     kept = emit("Not", emit("Equal", tokens, emit.number(blank, x)))

@@ -1,4 +1,4 @@
-"""Tags of sequences by conditional random fields."""
+"""Sequence tagging with conditional random fields."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphopt.models.export.onnx.registry import exports
 
 
 class _Steps:
-    """Scores with the time first, [n, tags] or [steps, sequences, tags], and which steps count.
+    """Scores in time-major order, [n, tags] or [steps, sequences, tags], and masks of steps.
 
-    `first` and `last` say where a sequence starts and ends, `inside` which steps are of one.
+    `first` and `last` mark the steps where a sequence starts and ends, `inside` the valid steps.
     """
 
     def __init__(self, emit: Nodes, emission: Value, lengths: Value) -> None:
@@ -46,14 +46,14 @@ class _Steps:
             self.inside = emit("GreaterOrEqual", at, emit.number(0, "int64"))
 
     def tags(self, label: Value) -> Value:
-        """Labels with the time first."""
+        """Transpose labels to time-major order."""
         if self.is_padded:
             flat = self.emit.reshape(self.emit.cast(label, "int64"), [0, -1])
             return self.emit.transpose(flat, (1, 0))
         return self.emit.reshape(self.emit.cast(label, "int64"), [-1])
 
     def at_last(self, values: Value) -> Value:
-        """The value of the last step of each sequence; of any step for an empty one."""
+        """Gather the value at the last step of each sequence; any step's if it is empty."""
         emit, zero, one = self.emit, self.emit.number(0, "int64"), self.emit.number(1, "int64")
         if self.is_padded:
             at = emit("Max", emit("Sub", self.lengths, one), zero)
@@ -63,7 +63,7 @@ class _Steps:
         return emit("Gather", values, at, axis=0)
 
     def sums(self, values: Value) -> Value:
-        """The sum over the steps of each sequence."""
+        """Sum the values over the steps of each sequence."""
         emit = self.emit
         if self.is_padded:
             counted = emit("Where", self.inside, values, emit.number(0, values))
@@ -72,12 +72,12 @@ class _Steps:
 
 
 def _start(emit: Nodes, scores: Value) -> Value:
-    """Zeros for one step."""
+    """Emit zeros for one step."""
     return emit.zeros(emit("Shape", scores, start=1), scores)
 
 
 def _parts(emit: Nodes, transition: Value) -> tuple[Value, Value, Value]:
-    """The scores of a first tag, of a last one, and of one tag after another."""
+    """Split the transition scores into start scores, end scores and the transition matrix."""
     start, end = (emit("Gather", transition, emit.number(at, "int64"), axis=0) for at in (0, 1))
     return start, end, emit.cut(transition, [0], [2], [LAST])
 
@@ -148,7 +148,7 @@ def crf_decoding(
 def viterbi_decode(
     emit: Nodes, potentials: Value, transition: Value, lengths: Value, include_bos_eos_tag: bool
 ) -> tuple[Value, Value]:
-    """As many steps as the longest sequence has."""
+    """Decode the best tag paths, with as many steps as the longest sequence has."""
     zero = emit.number(0, "int64")
     sizes = emit.cast(lengths, "int64")
     longest = emit.unsqueeze(emit("ReduceMax", sizes, keepdims=0), 0)
