@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[2] / "graphopt"
 QUESTION = re.compile(r"\s*(What|How|Where|Which|Why|Whether)\b")
 # a file that may have one: only these are parsed
 SUSPECT = re.compile(rf'["\']{QUESTION.pattern}')
+NOUN = re.compile(r'"""(The|An?|One|All|Each|Every|As|Numbers|Rows)\b')
 
 # A word that prose does not use -> the field's word. Words with a right use in some file ("lie" of
 # points between others, "beside", "apart") are not here, though mostly another one is better.
@@ -83,6 +84,20 @@ def test_docstrings_name_the_thing() -> None:
         if SUSPECT.search(source := path.read_text("utf-8"))
         for line, text in docstrings(source)
         if QUESTION.match(text)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    """No function but a property is described as a thing: "The sizes of ...", "A list of ..."."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}: {node.name}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if NOUN.search(source := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if NOUN.match('"""' + (ast.get_docstring(node) or ""))
+        if not any("property" in ast.unparse(each) for each in node.decorator_list)
     ]
     assert not found, "\n" + "\n".join(found)
 
