@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -263,8 +264,8 @@ def test_few_sizes_run_as_they_are_because_numpy_computes_them() -> None:
 
 
 def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two do, and each that came to do so."""
-    sizes, pays = MetSizes(trains=False), True
+    """In a training the first two do, and each that came to do so."""
+    sizes, pays = MetSizes(trains=True), True
     monkeypatch.setattr(MetSizes, "pays_exact", lambda *_: pays)
     given = [{"x": np.zeros((rows, 2))} for rows in (1, 2, 3, 4)]
     dims: dict[str, tuple[str | None, ...]] = {"x": ("batch", None)}
@@ -272,6 +273,47 @@ def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPa
     pays = False
     ran += [sizes.run_exact(each, dims, (), repeats=False) for each in given]
     assert ran == [True, True, True, True, True, True, False]
+
+
+class Costs:
+    """Stand in for the executables of a program that NumPy computes, for `host_seconds` so far."""
+
+    def __init__(self) -> None:
+        self.compiled = SimpleNamespace(price=PRICE, masked=None)
+        self.costs = SimpleNamespace(host_seconds=0.0)
+
+
+def run_lengths(*runs: tuple[int, float]) -> list[tuple[bool, bool]]:
+    """Feed texts of these lengths, which take NumPy these seconds; return exact and paid by run."""
+    sizes, own = MetSizes(trains=False), Costs()
+    dims: dict[str, tuple[str | None, ...]] = {"x": (None, "axis 1")}
+    found: list[tuple[bool, bool]] = []
+    for length, seconds in runs:
+        feeds = {"x": np.zeros((1, length))}
+        is_exact = sizes.run_exact(feeds, dims, [own], repeats=False)  # type: ignore[list-item]
+        found.append((is_exact, sizes.has_paid))
+        own.costs.host_seconds += seconds if is_exact else 0.0
+    return found
+
+
+FIRST = [(3, 0.01), (4, 0.01)]
+EXACT, PADDED = (True, False), (False, True)
+
+
+def test_sizes_that_one_program_would_serve_pay_for_it_together() -> None:
+    """The third length begins a group; four more are up to half as long, and the last one pays."""
+    alike = [(64, 0.2), (60, 0.2), (50, 0.2), (40, 0.2)]
+    assert run_lengths(*FIRST, *alike) == [EXACT] * 5 + [PADDED]
+
+
+def test_sizes_that_one_program_would_not_serve_pay_alone() -> None:
+    assert run_lengths(*FIRST, *[(16 * 4**n, 0.4) for n in range(6)]) == [EXACT] * 8
+
+
+def test_a_size_that_takes_most_of_the_time_is_not_padded() -> None:
+    """It is compiled for itself, and those beside it in its group have not paid by that."""
+    ran = run_lengths(*FIRST, (60, 0.2), *[(64, 0.3)] * 9, (60, 0.2), (59, 0.2), (58, 0.2))
+    assert ran == [EXACT] * 14 + [PADDED]
 
 
 def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:

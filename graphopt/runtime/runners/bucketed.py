@@ -217,7 +217,10 @@ class BucketedRunner(Runner):
             if met is not None:
                 met.add_exact(sizes_of(feeds))
             return None
-        found, seconds = self._run_fitted(program, fitted, names, scope, wait=wait)
+        has_paid = met is not None and met.has_paid
+        found, seconds = self._run_fitted(
+            program, fitted, names, scope, wait=wait, has_paid=has_paid
+        )
         if met is not None and seconds is not None:
             met.ran_padded(sizes_of(feeds), seconds)
         return found
@@ -236,10 +239,19 @@ class BucketedRunner(Runner):
         return self._met[program]
 
     def _run_fitted(
-        self, program: Program, fitted: Fitted, names: Names, scope: Scope, *, wait: bool
+        self,
+        program: Program,
+        fitted: Fitted,
+        names: Names,
+        scope: Scope,
+        *,
+        wait: bool,
+        has_paid: bool,
     ) -> tuple[Fetched, float | None]:
         """Run one padded step, cut its fetches, and measure its seconds.
 
+        With `has_paid`, smaller sizes have cost enough in NumPy to compile this one for all of
+        them.
         The seconds are None for a step in NumPy, which needs no padding.
         """
         executables, served, padded, unpadded, rows, wanted = fitted
@@ -256,6 +268,7 @@ class BucketedRunner(Runner):
         found = executables.find((shapes_of(padded),), 1, even=True)
         self.runs += 1
         is_new, began = not found.is_ready, perf_counter()
+        found.forms.seen.pays_later |= has_paid
         fetches = subset_of(found, served, names)(padded, scope, take_unpadded)
         if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
             for array in fetches:

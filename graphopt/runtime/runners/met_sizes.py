@@ -5,10 +5,11 @@ Padding to a larger size is rent and a compilation buys, as in `steps/costs.py`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
 
 from graphopt.runtime.feeds.buckets import BATCH, Buckets, automatic, sparing
 from graphopt.runtime.feeds.sequence_rows import Dimensions
@@ -25,13 +26,20 @@ Axis = tuple[str, int]
 FIRST_EXACT = 2
 """The first sizes of a program's feeds, which run as they are."""
 MOST_AT_ONCE = 32
-"""The sizes that run as they are in all when NumPy computes them. A runner keeps the executables of
-64, so that many others may come to run as they are."""
+"""The most sizes that run unpadded for good. A runner keeps the executables of 64, so that many
+others may come to run unpadded."""
 PADDED = 4
 """The runs of a size with padding have taken so many times the price of compiling when it is
 compiled without: padding and masks take a sixth to a half of the time of a run."""
 MOST_PADDED = 256
 """The sizes whose runs with padding are counted, those that came last."""
+
+
+class Group(NamedTuple):
+    """Sizes that one compiled program would serve, and NumPy's seconds for each without padding."""
+
+    largest: Mapping[str, int]
+    seconds: Counter[Hashable]
 
 
 class MetSizes:
@@ -59,6 +67,12 @@ class MetSizes:
         # of sizes that run with padding: the runs but the first, which may compile, and the least
         # seconds of one
         self._padded: Bounded[Hashable, tuple[int, float]] = Bounded(MOST_PADDED)
+        self._groups: list[Group] = []
+        # of the latest run in a group its sizes, and NumPy's seconds before it
+        self._latest: tuple[Group, Hashable] | None = None
+        self._seconds = 0.0
+        self.has_paid = False
+        """True when NumPy has cost as much for sizes like those of this run as compiling would."""
 
     @property
     def buckets(self) -> Buckets:
@@ -94,20 +108,42 @@ class MetSizes:
             buckets = self._of_lengths = Buckets(rows, others=sparing(0.25))
             return all(buckets.fit(dim, size) == size for dim, size in sized.items())
         self._of_lengths, self.dims = None, self.dims_by_sizes(by_position)
-        sizes = sizes_of(feeds)
+        self._count_seconds(own)
+        self.has_paid, sizes = False, sizes_of(feeds)
         if sizes in self._exact:
             return True
         # the smaller batch at the end of an epoch is no reason to pad
         varies_beyond_rows = any(at for _, at in self._varied)
         first = 1 if self.trains and varies_beyond_rows else FIRST_EXACT
-        is_exact = len(self._exact) < first
-        if not is_exact:
-            prices = [] if repeats else [each.compiled.price for each in own]
-            price, in_numpy = max(prices, default=None), partial(seconds_in_numpy, own)
-            is_exact = self.pays_exact(sizes, price, in_numpy)
-        if is_exact:
+        prices = [] if repeats else [each.compiled.price for each in own]
+        price = max(prices, default=None)
+        if self.trains or len(self._exact) < first:
+            in_numpy = partial(seconds_in_numpy, own)
+            is_exact = len(self._exact) < first or self.pays_exact(sizes, price, in_numpy)
+            if is_exact:
+                self._exact.add(sizes)
+            return is_exact
+        return self._runs_exact_in_group(sizes, price, self._find_group(feeds))
+
+    def _runs_exact_in_group(self, sizes: Hashable, price: float | None, group: Group) -> bool:
+        """Decide whether sizes run unpadded, by NumPy's seconds for all sizes of their group.
+
+        A size that has taken most of their time in NumPy is worth a compilation of its own.
+        """
+        spent = group.seconds.total() if self._seconds else None
+        if self.pays_exact(sizes, price, lambda: spent):
+            if self._padded.get(sizes) is None:
+                self._latest = group, sizes
+            else:
+                self._exact.add(sizes)
+            return True
+        if price is None or spent is None or spent < PATIENCE * price:
+            return False
+        self.has_paid = group.seconds[sizes] <= spent / 2
+        if not self.has_paid:
+            del group.seconds[sizes]
             self._exact.add(sizes)
-        return is_exact
+        return not self.has_paid
 
     def pays_exact(
         self, sizes: Hashable, price: float | None, in_numpy: Callable[[], float | None]
@@ -134,6 +170,33 @@ class MetSizes:
         """Record the seconds of a padded run of these sizes."""
         runs, least = self._padded.get(sizes, (-1, seconds))
         self._padded.keep(sizes, (runs + 1, min(least, seconds)))
+
+    def _count_seconds(self, own: Sequence[Executables]) -> None:
+        """Add NumPy's seconds for the latest run in a group to that group."""
+        before, exact = self._seconds, [each for each in own if not each.compiled.masked]
+        self._seconds = sum(each.costs.host_seconds for each in exact)
+        if self._latest is not None:
+            group, sizes = self._latest
+            group.seconds[sizes] += max(self._seconds - before, 0.0)
+            self._latest = None
+
+    def _find_group(self, feeds: Mapping[str, Array]) -> Group:
+        """Find the group of these feeds, or begin one."""
+        sizes = {
+            dim: self.buckets.fit(dim, size)
+            for feed, dims in self.dims.items()
+            for dim, size in zip(dims, feeds[feed].shape, strict=True)
+            if dim is not None
+        }
+        most = self.buckets.reuse * prod(sizes.values())
+        for group in self._groups:
+            largest = group.largest
+            fits = largest.keys() == sizes.keys() and all(largest[d] >= n for d, n in sizes.items())
+            if fits and prod(largest.values()) <= most:
+                return group
+        self._groups.append(Group(sizes, Counter()))
+        del self._groups[:-MOST_PADDED]
+        return self._groups[-1]
 
     def note(self, axes: Dimensions, feeds: Mapping[str, Array]) -> None:
         """Learn from the sizes of a run; `axes` are the dimensions by position."""
