@@ -1,8 +1,7 @@
-# Everything one does with the repository. `make help` lists the targets; each sets up what it needs.
+# All development tasks. `make help` lists the targets; each target installs its own requirements.
 #
-# VENV holds the tools and an editable install of the package. A stamp file in it remembers each
-# set of extras, so that a second run installs nothing; pyproject.toml and the constraints are its
-# prerequisites.
+# VENV holds the tools and an editable install of the package. Each set of extras has a stamp file
+# in it, which depends on pyproject.toml and the constraints, so that a second run installs nothing.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -16,8 +15,8 @@ DOCS_VENV ?= .venv-docs
 BIN := $(VENV)/bin
 LATEST_BIN := $(LATEST_VENV)/bin
 
-# Each candidate is run, not only looked up: a shim on the PATH may stand for nothing. The Python
-# of an environment that exists comes first.
+# Run each candidate, because a shim on the PATH may point to no Python. The Python of an existing
+# environment comes first.
 # $(call find_python,minor,candidates): the first candidate that is Python 3.<minor> or newer.
 find_python = $(shell for python in $(2); do \
 	"$$python" -c 'import sys, ensurepip; assert sys.version_info >= (3, $(1)); print(sys.executable)' \
@@ -31,18 +30,18 @@ LATEST_PYTHON := $(call find_python,12,python3 python3.13 python3.12 \
 	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3))
 endif
 
-# Versions that the tests pass with: one list for Python 3.11, one for the newer ones.
+# The versions that the tests pass with: one list for Python 3.11, one for newer versions.
 is_3_11 := $(filter 3.11,$(if $(PYTHON),$(shell "$(PYTHON)" -c \
 	'import sys; print("%d.%d" % sys.version_info[:2])')))
 CONSTRAINTS := $(if $(is_3_11),constraints.txt,constraints-latest.txt)
 
-# A test process holds JAX and its compiled programs, so two of them unless told otherwise.
+# Each test process holds JAX and its compiled programs in memory, so at most two run by default.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? n : 2)))
-# Each takes a half of the tests, so that those of one module share what they compile, and then what
-# the other has left.
+# Each process starts with an equal part of the tests, so that the tests of a module share compiled
+# programs; a process that finishes early takes tests from another one.
 PARALLEL := -n $(WORKERS) --dist worksteal
 TESTS ?=
-# Paddle, PyTorch and ONNX Runtime for the benchmarks; an environment each, beside the project's.
+# Paddle, PyTorch and ONNX Runtime for the benchmarks, in environments of their own.
 PEERS := .venv-peers
 
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
@@ -186,8 +185,8 @@ BENCH ?=
 bench: $(VENV)/.dev ## run the benchmark suite (make bench BENCH="--quick --workloads mlp,transformer")
 	PYTHONPATH=benchmarks $(BIN)/python -m suite $(BENCH)
 
-# With GPU_PYTHON, a Python that has JAX with CUDA, nothing is installed: for machines without a
-# network. What graphopt needs beside JAX then comes from out/gpu-packages.
+# GPU_PYTHON names a Python that has JAX with CUDA, for machines without a network: nothing is
+# installed, and graphopt's other dependencies come from out/gpu-packages.
 GPU_PYTHON ?=
 GPU_PACKAGES := out/gpu-packages
 ON_GPU := PYTHONPATH=$(CURDIR)/benchmarks:$(CURDIR):$(CURDIR)/$(GPU_PACKAGES) $(or $(GPU_PYTHON),$(BIN)/python)
@@ -206,7 +205,7 @@ gpu-packages: $(VENV)/.dev ## what a GPU machine without a network needs beside 
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --no-deps --target $(GPU_PACKAGES) \
 		xdsl immutabledict ordered-set filelock threadpoolctl typing-extensions
 
-# JAX's plugin for CUDA compiles without a GPU; it is kept apart from the environment.
+# JAX's CUDA plugin compiles without a GPU; it is installed outside of the environment.
 GPU_PLUGIN := out/gpu-plugin
 .PHONY: count-gpu
 count-gpu: $(VENV)/.dev $(GPU_PLUGIN)/.installed ## kernels and memory of steps compiled for an H100, without one
@@ -246,7 +245,7 @@ $(VENV)/.notebook: pyproject.toml | $(VENV)/.dev
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[notebook]'
 	@touch $@
 
-# what the extra `docs` names, without the package and what that needs
+# the requirements of the extra `docs`, without the package and its dependencies
 $(DOCS_VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	"$(PYTHON)" -m venv $(DOCS_VENV)
 	"$(PYTHON)" -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \

@@ -76,7 +76,7 @@ def measure(length: int, *, training: bool) -> dict[str, float]:
 
 def main() -> None:
     """Measure every length, forward and in training."""
-    paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # steps stay as they are measured
+    paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # keeps each step's form during a measurement
     print("| length | " + " | ".join(FLAGS) + " |")
     print("|---|" + "---|" * len(FLAGS))
     for training in (False, True):

@@ -37,7 +37,7 @@ from graphopt.passes.table.report import Report
 
 SIZES = (1_000, 10_000, 100_000)
 MOST_RUNS = 9
-OPS_PER_BLOCK = 46  # of `block` with its updates, about
+OPS_PER_BLOCK = 46  # approximate, for `block` with its updates
 
 # every flag that selects a pass on one device
 FLAGS = (
@@ -53,7 +53,7 @@ FLAGS = (
     "fuse_adamw",
 )
 
-# Times per op in microseconds, by stage, in the order in which the stages run.
+# Microseconds per op, by stage, in the order of the stages.
 Costs = dict[str, float]
 
 
@@ -79,7 +79,7 @@ def block(h: Any, image: Any) -> tuple[Any, Any]:
     h = static.nn.layer_norm(paddle.add(h, static.nn.fc(inner, 16)))
     bent = static.nn.conv2d(image, 4, filter_size=3, padding=1, bias_attr=False)
     bent = paddle.add(static.nn.batch_norm(bent), image)
-    # for the clean-ups: a constant, identities, and one sum twice
+    # patterns for clean-up passes: a constant, identities, and a repeated sum
     rate = paddle.full([1], 0.5) * paddle.full([1], 2.0)
     h = paddle.transpose(paddle.transpose(paddle.scale(h, 1.0), [1, 0]), [1, 0])
     h = paddle.add(paddle.tanh(paddle.add(h, rate)), paddle.tanh(paddle.add(h, rate)))

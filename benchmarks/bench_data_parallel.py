@@ -33,7 +33,7 @@ Array = Any
 RATE = 0.01
 
 
-# -- the models, in both spellings ---------------------------------------------------------------
+# -- the models, in both frameworks -------------------------------------------------------------
 
 
 class Conv:
@@ -97,7 +97,7 @@ def jax_resnet(weights: dict[str, Array], x: Array) -> Array:
         mean = x.mean((0, 2, 3), keepdims=True)
         variance = lax.square(x - mean).mean((0, 2, 3), keepdims=True)
         scale, bias = (weights[conv.name + k].reshape(1, -1, 1, 1) for k in "ab")
-        # the moving statistics are left out: a handful of numbers
+        # moving statistics are omitted: they are only a few numbers
         return (x - mean) * lax.rsqrt(variance + 1e-5) * scale + bias
 
     x = jax.nn.relu(layer(x, Conv("stem", 3, 64, 3, 1)))
@@ -305,7 +305,7 @@ def buckets(rounds: int) -> None:
 
 def main() -> None:
     """Run the measurements that the command line selects."""
-    paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # steps stay as they are measured
+    paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # keeps each step's form during a measurement
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--models", nargs="*", default=list(MODELS))

@@ -101,7 +101,8 @@ class DecoderCase:
             x = x + self._linear(F.gelu(self._linear(h, 4 * self.width)), self.width)
         return [self._linear(static.nn.layer_norm(x, begin_norm_axis=2), WORDS), *grown]
 
-    # -- by hand -----------------------------------------------------------------------------------
+    # -- hand-written JAX
+    # ---------------------------------------------------------------------------
 
     def _step(
         self, parameters: list[Array], ids: Array, past: Array, caches: list[Array], more: Any
@@ -197,7 +198,7 @@ class DecoderCase:
 
 def measured(decoder: DecoderCase, steps: int, *, as_numpy: bool) -> str:
     """Measure a row of the table: milliseconds of both, and the ratio."""
-    decoder.run(6, as_numpy)  # compiles
+    decoder.run(6, as_numpy)  # compile first
     ours, theirs = (each[4:] for each in decoder.run(steps, as_numpy))
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     name = f"{decoder.kind}{', as NumPy' if as_numpy else ''}"

@@ -32,7 +32,7 @@ CLASSES = 100
 LOOSE = "loose ops"
 SETTINGS = (LOOSE, "enable_auto_fusion", "build_cinn_pass")
 FUSIONS = ("fuse_bn_act_ops", "fuse_bn_add_act_ops")
-"""What is on in all programs."""
+"""The settings that are on in all programs."""
 
 
 # -- models ----------------------------------------------------------------------------------------

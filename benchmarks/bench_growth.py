@@ -46,7 +46,7 @@ from graphopt.runtime.compile.compilation import pass_context_for
 
 SIZES = (1_000, 4_000, 16_000, 64_000)
 LOWERED = 16_000
-SHORTEST = 0.02  # seconds; shorter times say nothing about growth
+SHORTEST = 0.02  # seconds; shorter times are too noisy to show growth
 FLAGS = (
     "fuse_relu_depthwise_conv",
     "fused_attention",
@@ -65,7 +65,7 @@ FLAGS = (
 )
 Variables = list[Any]
 
-# -- programs: each function makes the ops, and gives what is fetched ------------------------------
+# -- programs: each function appends ops and returns the fetches -----------------------------------
 
 
 def chain(x: Any, ops: int) -> Variables:

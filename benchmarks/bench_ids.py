@@ -19,7 +19,7 @@ import graphopt as paddle
 import graphopt.static as static
 from graphopt.runtime.settings.flags import IDS
 
-# rows of a batch, ids in a row, rows of the table, width
+# rows of a batch, ids in a row, rows of the table, width of the table
 SIZES = ((32, 1, 1000, 16), (32, 128, 30_000, 64), (256, 128, 30_000, 64))
 
 

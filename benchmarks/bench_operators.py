@@ -55,7 +55,7 @@ class Engine:
             try:
                 return json.loads(line)
             except ValueError:
-                continue  # what an engine prints by itself
+                continue  # other output of the engine
         raise RuntimeError(f"{self._process.args!r} ended with {self._process.wait()}")
 
     def seconds(self, name: str, with_derivatives: bool, least: float) -> float | str:
@@ -115,7 +115,7 @@ def main() -> None:
             if isinstance(found, Row):
                 rows.append(found)
                 print(f"{found.name}: {found.ratio:.2f}", file=sys.stderr, flush=True)
-            elif not with_derivatives:  # many have none
+            elif not with_derivatives:  # many operators have no derivative
                 missing.append(found)
     print("\n".join(report(rows, missing)))
 

@@ -242,7 +242,7 @@ def table(word: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    os.environ["CPU_NUM"] = str(DEVICES)  # before JAX is first used
+    os.environ["CPU_NUM"] = str(DEVICES)  # must be set before JAX starts
     paddle.enable_static()
     for row in table(" ".join(sys.argv[1:])):
         print(row, flush=True)

@@ -33,7 +33,7 @@ GRAPHOPT, PADDLE = "graphopt", "paddle"
 HIDDEN, EMBEDDING, VOCABULARY, LABELS = 512, 128, 5000, 60
 
 
-# -- networks, in the words of both engines --------------------------------------------------------
+# -- networks, in the API of both engines ---------------------------------------------------------
 
 
 def words(fluid: Any, name: str, size: int = VOCABULARY) -> Any:
@@ -125,7 +125,7 @@ def recommender(fluid: Any) -> Any:
     return loss
 
 
-# what builds a network, the rows of a batch, feeds of sentences and other feeds with their sizes
+# name -> (builder, rows of a batch, feeds of sentences and other feeds with their sizes)
 NETWORKS: dict[str, Any] = {
     "stacked-lstm": (stacked_lstm, 32, {"words": VOCABULARY}, {"label": 2}),
     "convolutions": (convolutions, 32, {"words": VOCABULARY}, {"label": 2}),
@@ -175,7 +175,7 @@ def run(engine: str, name: str, batches: int) -> dict[str, Any]:
         losses.append(float(np.asarray(value).reshape(-1)[0]))
     found: dict[str, Any] = {"cpu_s": time.process_time() - begin, "losses": losses}
     if engine == GRAPHOPT:
-        found["sizes"] = exe.stats["compiled_shapes"] - 1  # that of the startup program
+        found["sizes"] = exe.stats["compiled_shapes"] - 1  # without the startup program
     return found
 
 

@@ -47,7 +47,7 @@ def spent() -> dict[str, int]:
     for thread in Path("/proc/self/task").iterdir():
         try:
             fields = (thread / "stat").read_text("utf-8").rpartition(")")[2].split()
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             continue
         found[thread.name] = int(fields[11]) + int(fields[12])
     return found

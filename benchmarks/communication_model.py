@@ -43,7 +43,7 @@ LINKS = (
     Link("InfiniBand 400 Gb/s", 50e9, 5e-6),
     Link("NVLink or TPU ICI", 200e9, 2e-6),
 )
-# 18 links of NVLink 4 in each direction, as H100 and H200 have them
+# NVLink 4 has 18 links in each direction in H100 and H200
 NVLINK = Link("NVLink 4", 450e9, 2e-6)
 
 
@@ -153,7 +153,7 @@ class Published:
     tokens: int
     steps: int
     measured: float
-    """Seconds."""
+    """The measured seconds of a step."""
 
     def predicted(self) -> tuple[float, float]:
         """Predict the step's seconds with all gathers and scatters overlapped, and with none."""
@@ -162,7 +162,7 @@ class Published:
             compute *= LOSS
         sums = self.steps * self.model.sums(self.tokens, self.degree, NVLINK)
         part = Model(self.model.parameters / self.degree, 9 * self.model.layers, 0.0, 4, 2)
-        # all devices of a machine are in one ring with all of its links, or each has one of its own
+        # at degree 1, one ring has all links of a machine; at degree 4, each device's ring has one
         inside = 4 // self.degree if self.machines > 1 else 0
         between = Link("", inside * INFINIBAND.bandwidth, INFINIBAND.latency)
         parts = in_parts(part, self.replicas, between if inside else NVLINK)
@@ -176,15 +176,15 @@ class Published:
         return sum(self.predicted()) / 2
 
 
-# KempnerForge's benchmarks of 2026-04-05 (mfu_scaling): 4 H200 with NVLink in each machine, and
-# InfiniBand of 400 Gb/s for each of them between machines; one device did 10,471 tokens a second
+# KempnerForge's benchmarks of 2026-04-05 (mfu_scaling): 4 H200 with NVLink in each machine, and 400
+# Gb/s InfiniBand for each H200 between machines. One device processed 10,471 tokens a second.
 INFINIBAND = LINKS[2]
 _7B = Transformer("7B", 8.03e9, 32, 4096)
 _13B = Transformer("13B", 14.84e9, 40, 5120)
 _70B = Transformer("70B", 70.55e9, 80, 8192)
 RATE = 10471 * _7B.work
-# What two devices with pieces of products lose besides their sums; four lose no more, so it is not
-# communication. From the second row of the table: 2.49 s.
+# The slowdown of two devices with split products in addition to their sums. Four devices lose no
+# more, so it is not communication. From the second row of the table: 2.49 s.
 LOSS = 1.52
 PUBLISHED = (
     Published(_7B, 2, 1, 1, 16384, 2, 3.50),
@@ -249,8 +249,8 @@ class Failures:
         return max(1 - lost, 0.0)
 
 
-# 419 failures in 54 days of 16,384 devices (The Llama 3 Herd of Models, 2024), which says neither
-# how long a save stopped the training nor how long a restart took: these two are assumptions
+# 419 failures in 54 days of 16,384 devices (The Llama 3 Herd of Models, 2024). The paper does not
+# say how long a save stopped training, or how long a restart took: both are assumptions here.
 LLAMA = Failures(apart=54 * 86400 * 16384 / 419, save=10.0, restart=600.0)
 
 

@@ -66,7 +66,7 @@ def write_by_jax2onnx(model: str, inputs: Arrays, target: str) -> None:
     function = function_of(loaded, loaded.module(portable=True))
     given = [jax.ShapeDtypeStruct(inputs[p.name].shape, p.dtype.numpy) for p in function.feeds]
     with jax.enable_x64(True):
-        # jax2onnx puts functions of its own in jax.numpy, with other parameters
+        # jax2onnx replaces functions of jax.numpy by its own, which have other parameters
         traced = jaxpr_as_fun(jax.make_jaxpr(function)(*given))
         jax2onnx.to_onnx(traced, given, return_mode="file", output_path=target)
 

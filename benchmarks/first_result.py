@@ -56,12 +56,12 @@ TIMELINE = (
 )
 PADDLE = "Paddle"
 EMPTY, FULL, BUNDLE = "empty cache", "full cache", "bundle"
-# a process that never waits, for as long as this one is there
+# a process that never waits, and runs as long as this one
 NEIGHBOUR = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"
-# the most that a first result may take, in times of Paddle's
+# the largest ratio of the first result's time to Paddle's
 GOALS = {EMPTY: 2.0, FULL: 1.0, BUNDLE: 1.0}
 TRAINING_GOALS = {EMPTY: 2.5}
-# of `first_trainings.py`, and scripts that Paddle 2.6 runs, too
+# the networks of `first_trainings.py`, and scripts that also run in Paddle 2.6
 NETWORKS = ("resnet18", "bert_mini", "encoder", "texts", "bi_lstm", "deepfm", "critic")
 SCRIPTS = ("mnist_dataloader", "char_lstm", "transformer_encoder", "half_precision")
 
@@ -190,7 +190,7 @@ def measure(task: Task, arguments: argparse.Namespace) -> dict[str, list[dict[st
                 none = cache | {"FLAGS_graphopt_cache_dir": ""}
                 ways.append((BUNDLE, ours, bundled, none))
             for name, command, each, environment in ways:
-                # each process compiles some of what those before it met
+                # each process compiles some of the sizes that the earlier ones met
                 for _ in range(arguments.fillings if name == FULL else 0):
                     run(command, each, environment)
                 found.setdefault(name, []).append(run(command, each, environment))
@@ -253,7 +253,7 @@ def stages(task: Task) -> dict[str, float]:
     ]
     feeds = tuple(jax.ShapeDtypeStruct(shapes[p.name][1], shapes[p.name][0]) for p in plan.feeds)
     function = compiled.map_replicas(1, even=True).function
-    # sizes that depend on data are never compiled as a whole
+    # programs whose sizes depend on data are never compiled as a whole
     with jax.enable_x64(True), contextlib.suppress(NeedsData):
         key = jax.ShapeDtypeStruct((2,), np.uint32)
         traced = timed("trace", lambda: function.trace(*state, feeds, key))

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 BEGAN = float(os.environ["FIRST_RESULT_BEGAN"])
-NOTE = "_note"  # of `XlaForms`, which has no other way to tell of the parts of a compilation
-# runs of a size that was run before
+NOTE = "_note"  # a private method of `XlaForms`, the only source of a compilation's parts
+# the repeated runs of a known size
 AGAIN = 5
 WORDS = "今天天气很好我们一起去公园散步然后回家吃饭北京上海学生老师工作学习中国世界喜欢音乐电影"
 
@@ -151,7 +151,7 @@ def of_timeline(work: dict[str, Any], *, full: bool) -> dict[str, float]:
     `work` has the form of a training or a script. With `full` the full form is compiled afterwards,
     too.
     """
-    time.perf_counter = time.process_time  # by which the stages of a compilation are timed
+    time.perf_counter = time.process_time  # the clock that measures the stages of a compilation
     seconds: dict[str, float] = {}
 
     def spend(stage: str, spent: float) -> None:

@@ -24,7 +24,7 @@ class Training(NamedTuple):
     optimizer: Any
     feed: Callable[[np.random.Generator], Feed]
     scaled: Any = None
-    """The optimizer with a scale of the loss, which has values to set."""
+    """The optimizer with loss scaling, which has initial values to set."""
 
 
 def _half(optimizer: Any) -> tuple[Any, Any]:

@@ -34,9 +34,9 @@ import first_result
 HERE = Path(__file__).parent
 WORKER = HERE / "open_sizes_worker.py"
 OPEN, DECLARED, PADDLE, KERNELS = "open", "declared", "Paddle", "kernels"
-# the most that a run may take, in times of that of the declared export, and of Paddle's
+# the largest ratio of a run's time to the declared export's, and to Paddle's
 GOALS = {DECLARED: 1.03, PADDLE: 1.2}
-# rows and open sizes of the three inputs
+# the rows and open sizes of the three inputs
 PICTURES = ([1, 224, 224], [4, 128, 128], [2, 160, 224])
 SENTENCES = ([1, 16], [8, 48], [4, 100])
 
@@ -92,7 +92,7 @@ class Row(NamedTuple):
     note: str
 
 
-# -- what is measured ------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 
 def network_shapes(worker: Worker) -> dict[str, list[Shapes]]:

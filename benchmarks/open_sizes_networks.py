@@ -277,7 +277,7 @@ def vision_transformer() -> nn.Layer:
     return network
 
 
-# sizes of pictures that a network leaves open, and those that its last layer fixes
+# images of open sizes; `_fixed` has the sizes that a network's last layer fixes
 _PICTURE = {"x": ("float32", [None, 3, None, None])}
 _WORDS = {"tokens": ("int64", [None, None])}
 
@@ -312,8 +312,8 @@ NETWORKS: dict[str, Network] = {
     "tagger": Network(tagger, _WORDS),
     "deepfm": Network(deepfm, {"features": ("int64", [None, 26])}),
     **{name: Network(getattr(models, name), _PICTURE) for name in _VISION},
-    # whose two further results are of layers for this size
+    # two of its outputs come from layers for this size
     "googlenet": Network(models.googlenet, _fixed(224, 224)),
-    # without its three layers of 4,096, which are most of its parameters
+    # without its three layers of 4,096 units, which hold most of its parameters
     "vgg11": Network(lambda: models.vgg11(num_classes=0), _PICTURE),
 }

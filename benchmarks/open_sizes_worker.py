@@ -24,7 +24,7 @@ _predictors: dict[str, Any] = {}
 _texts: list[str] = []
 _reads_only: list[str] = []
 SETTLING_RUNS = 3
-# ops without the results of which Paddle can infer shapes, or which cannot be asked alone
+# ops whose result shapes Paddle cannot infer, or not for the op alone
 UNSIZED = ("feed", "fetch", "rnn", "while", "conditional_block")
 
 
@@ -176,7 +176,7 @@ def main() -> None:
         function: Callable[..., Any] = globals()[name]
         try:
             answer = {"found": function(*given)}
-        except Exception as error:  # told to the one who asked
+        except Exception as error:  # reported to the caller
             text = str(error).strip().splitlines() or [""]
             answer = {"error": f"{type(error).__name__}: {text[-1][:200]}"}
         print("ANSWER " + json.dumps(answer), flush=True)

@@ -52,7 +52,7 @@ def labelled(loss: Callable[..., Any]) -> tuple[Callable[..., Any], list[Any]]:
 
 
 OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
-    # elements
+    # elementwise
     "relu": (functional.relu, [IMAGES]),
     "gelu": (functional.gelu, [WORDS]),
     "sigmoid": (functional.sigmoid, [WORDS]),
@@ -63,7 +63,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "softplus": (functional.softplus, [WORDS]),
     "dropout": (of(functional.dropout, 0.3), [WORDS]),
     "clip": (of(paddle.clip, -1, 1), [WORDS]),
-    # rows
+    # by row
     "softmax": (functional.softmax, [WORDS]),
     "log_softmax": (functional.log_softmax, [WORDS]),
     "layer_norm": (of(functional.layer_norm, [512]), [WORDS]),
@@ -75,7 +75,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "cumsum of columns": (of(paddle.cumsum, axis=1), [WORDS]),
     "norm": (of(paddle.norm, axis=-1), [WORDS]),
     "std": (of(paddle.std, axis=-1), [WORDS]),
-    # order
+    # ordering
     "argmax": (of(paddle.argmax, axis=-1), [WORDS]),
     "sort": (paddle.sort, [ROWS]),
     "argsort": (paddle.argsort, [ROWS]),
@@ -85,7 +85,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "kthvalue": (lambda x: paddle.kthvalue(x, 5)[0], [ROWS]),
     "median": (of(paddle.median, axis=-1), [ROWS]),
     "unique": (paddle.unique, [ids(1000, 100_000)]),
-    # places
+    # data movement
     "transpose": (of(paddle.transpose, [0, 2, 3, 1]), [IMAGES]),
     "concat": (lambda x: paddle.concat([x, x, x], 1), [IMAGES]),
     "gather": (paddle.gather, [ROWS, ids(512, 256)]),
@@ -109,7 +109,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "conv 3x3, groups": (conv(64, 3, padding=1, groups=8), [IMAGES]),
     "conv 1x1, groups": (conv(64, 1, groups=4), [IMAGES]),
     "conv depthwise": (conv(64, 3, padding=1, groups=64), [IMAGES]),
-    "conv 7x7 of pictures": (conv(64, 7, stride=2, padding=3), [numbers(4, 3, 224, 224)]),
+    "conv 7x7 of images": (conv(64, 7, stride=2, padding=3), [numbers(4, 3, 224, 224)]),
     "conv transposed": (transposed(padding=1), [SMALL]),
     "conv transposed, groups": (transposed(padding=1, groups=8), [SMALL]),
     "conv of volumes": (lambda x: static.nn.conv3d(x, 16, 3, padding=1), [VOLUMES]),
@@ -159,7 +159,7 @@ def run_of(name: str, with_derivatives: bool) -> Callable[[], Any]:
         if with_derivatives:
             of_all = [*wrt, *main.all_parameters()]
             found = static.gradients([paddle.mean(out * out)], of_all)
-            # a number of each, so that no copy is measured
+            # a scalar for each, so that no copy is measured
             fetches = [paddle.sum(each) for each in found if each is not None]
             if not fetches:
                 raise ValueError("it has no derivatives")

@@ -22,7 +22,7 @@ class ProgramError(OperatorError, ValueError):
     """An operator was appended with operands or attributes that it does not accept."""
 
     conditions: tuple[Any, ...] = ()
-    """Those of the branches around it, of which another side may have run."""
+    """The conditions of the enclosing branches, whose other side may have to run instead."""
 
 
 class OperandError(ProgramError, TypeError):

@@ -67,7 +67,7 @@ def _as_complex(x: Variable) -> Variable:
     return cast(x, _COMPLEX.get(str(own), "complex64"))
 
 
-# complex to real (c2r) or real to complex (r2c), and whether the transform goes forward
+# complex to real (c2r) or real to complex (r2c), and whether the transform is forward
 _HALVED = {
     "rfft": ("r2c", True),
     "irfft": ("c2r", False),
@@ -177,7 +177,7 @@ def _along_two(function: str) -> _AlongAxes:
         _check_pair(function, x, s, axes)
         return _transform(several, x, s, axes, norm, name)
 
-    return _name_transform(transform, function, f"`{several}` along two axes")
+    return _name_transform(transform, function, f"Compute `{several}` along two axes")
 
 
 def _name_transform(transform: T, function: str, text: str) -> T:
@@ -187,19 +187,19 @@ def _name_transform(transform: T, function: str, text: str) -> T:
     return transform
 
 
-fft = _along_axis("fft", "The transform along an axis, of real or complex numbers")
-ifft = _along_axis("ifft", "The inverse of `fft`")
-rfft = _along_axis("rfft", "The first n // 2 + 1 frequencies of n real numbers")
-irfft = _along_axis("irfft", "The inverse of `rfft`: n real numbers, an even number by default")
-hfft = _along_axis("hfft", "The real transform of one half of a Hermitian signal")
-ihfft = _along_axis("ihfft", "The inverse of `hfft`")
+fft = _along_axis("fft", "Compute the Fourier transform of real or complex input along an axis")
+ifft = _along_axis("ifft", "Compute the inverse of `fft`")
+rfft = _along_axis("rfft", "Compute the first n // 2 + 1 frequencies of n real numbers")
+irfft = _along_axis("irfft", "Compute the inverse of `rfft`: n real numbers, by default an even n")
+hfft = _along_axis("hfft", "Compute the real transform of a Hermitian signal from its first half")
+ihfft = _along_axis("ihfft", "Compute the inverse of `hfft`")
 
-fftn = _along_axes("fftn", "As `fft`, along several axes, all by default")
-ifftn = _along_axes("ifftn", "The inverse of `fftn`")
-rfftn = _along_axes("rfftn", "As `rfft`, along several axes; the last one is halved")
-irfftn = _along_axes("irfftn", "The inverse of `rfftn`")
-hfftn = _along_axes("hfftn", "As `hfft`, along several axes")
-ihfftn = _along_axes("ihfftn", "The inverse of `hfftn`")
+fftn = _along_axes("fftn", "Compute `fft` along several axes, by default all")
+ifftn = _along_axes("ifftn", "Compute the inverse of `fftn`")
+rfftn = _along_axes("rfftn", "Compute `rfft` along the last axis, and `fft` along the others")
+irfftn = _along_axes("irfftn", "Compute the inverse of `rfftn`")
+hfftn = _along_axes("hfftn", "Compute `hfft` along several axes")
+ihfftn = _along_axes("ihfftn", "Compute the inverse of `hfftn`")
 
 fft2, ifft2 = _along_two("fft2"), _along_two("ifft2")
 rfft2, irfft2 = _along_two("rfft2"), _along_two("irfft2")
@@ -209,7 +209,7 @@ hfft2, ihfft2 = _along_two("hfft2"), _along_two("ihfft2")
 def _frequencies(values: Any, n: int, d: float) -> Variable:
     if n * d == 0:
         raise ValueError(f"'n' and 'd' should not be 0, found n={n}, d={d}")
-    # multiplied by 1 / (n d), as Paddle does
+    # times 1 / (n d), as in Paddle
     own = DType(get_default_dtype()).numpy
     return assign(values.astype(own) * np.asarray(1.0 / (n * d), own))
 

@@ -37,9 +37,9 @@ from graphopt.runtime.distributed.world import (
 )
 
 HOST = "127.0.0.1"
-# Seconds that trainers have to end when another one has failed.
+# The seconds in which trainers must exit when another one has failed.
 TO_END = 4.0
-# Seconds that they have after SIGTERM from outside: `docker stop` kills after 10.
+# The seconds in which they must exit after an external SIGTERM: `docker stop` kills after 10.
 TO_STOP = 8.0
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _PR_SET_PDEATHSIG = 1
@@ -79,7 +79,7 @@ class Trainer:
         """Send a signal to the trainer and to its child processes."""
         try:
             os.killpg(self.process.pid, number)
-        except (OSError, AttributeError):  # it has ended, or Windows, which has no groups
+        except (OSError, AttributeError):  # it has exited, or Windows has no groups
             if self.code is None:
                 self.process.send_signal(number)
 
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add = parser.add_argument
-    # the other names are those of Paddle's launcher and of torchrun
+    # the other spellings are from Paddle's launcher and torchrun
     names = ("--nproc", "--nproc_per_node", "--nproc-per-node")
     add(*names, type=_at_least(1), required=True, metavar="N", help="how many trainers")
     add(
@@ -183,7 +183,7 @@ def trainer_environments(
 ) -> list[dict[str, str]]:
     """Build the environment of each trainer."""
     common = {**base, TOKEN: secrets.token_hex(16), "PYTHONUNBUFFERED": "1"}
-    # scripts of several trainers take the number of their device from here
+    # scripts for several trainers read their device's number here
     common.setdefault("FLAGS_selected_gpus", "0")
     common.pop("PADDLE_MASTER", None)
     if options.devices_per_proc is not None:
@@ -216,7 +216,7 @@ def _run(options: argparse.Namespace, stop: Stop) -> int:
     try:
         for environment in trainer_environments(options, os.environ):
             trainers.append(Trainer(options, environment))
-        # threads start after the forks: a process with threads should not fork
+        # start threads after the forks: a process with threads should not fork
         for trainer in trainers:
             trainer.reader.start()
         return _watch(trainers, stop, explain)
@@ -252,7 +252,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
         name = signal.Signals(stop.number).name
         _say(f"{name}, and {late}" if is_late else f"ended by {name}")
         return 128 + stop.number
-    # a trainer that stopped because of another one is not the first failure
+    # a trainer that stopped for another one's fault is not the first failure
     first = min(failed, key=lambda trainer: trainer.code == FAULT_EXIT)
     code = first.code or 0
     how = f"failed with code {code}"
@@ -273,7 +273,7 @@ def _end(trainers: Sequence[Trainer], patience: float) -> None:
     while time.monotonic() < limit and any(trainer.code is None for trainer in running):
         time.sleep(0.05)
     for trainer in trainers:
-        trainer.signal(signal.SIGKILL)  # also processes that a trainer started
+        trainer.signal(signal.SIGKILL)  # including processes that a trainer started
         trainer.process.wait()
     for trainer in trainers:
         if trainer.reader.is_alive():

@@ -14,7 +14,7 @@ from graphopt.frontend.calls import publish
 from graphopt.models.model import read_model
 
 PADDLE_OPSET = 9
-"""The default of Paddle, for which no warning is given."""
+"""Paddle's default, for which there is no warning."""
 
 
 def export(

@@ -183,7 +183,7 @@ def istft(
         parts = ifft(spectra, norm=norm)
     else:
         half = slice_(spectra, [2], [0], [n_fft // 2 + 1])
-        # an odd n_fft loses its last element, as in Paddle
+        # as in Paddle, an odd n_fft loses its last element
         parts = irfft(half, norm=norm)
     total = hop * (count - 1) + n_fft
     places = _places(count, n_fft, hop)

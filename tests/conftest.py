@@ -1,9 +1,9 @@
-"""What every test runs under: the JAX platform, hypothesis profiles, a name for this folder.
+"""The environment of every test: the JAX platform, hypothesis profiles, a name for this folder.
 
-JAX reads its settings when it is first imported, so they are set here, before any test module:
-the CPU, as four devices (`DEVICES`), and code that is compiled quickly rather than well, which
-takes a third of the time. `make test-slow` (which sets GRAPHOPT_OPTIMIZED_TESTS) and
-`make conformance` run the code that users run.
+JAX reads its settings when it is first imported, so this file sets them before any test module:
+the CPU, as four devices (`DEVICES`), and code that compiles quickly rather than well, which takes a
+third of the time. `make test-slow` (which sets GRAPHOPT_OPTIMIZED_TESTS) and `make conformance` run
+the code that users run.
 
 Test modules share code (samples, comparisons) by importing it from `graphopt_tests`, which stands
 for this folder: `from graphopt_tests.ops import activation` is `tests/ops/activation.py`. The
@@ -55,7 +55,7 @@ HEARD = re.compile(
 
 
 def set_environment() -> None:
-    """Leave the environment with what every test run has: the CPU, as several devices."""
+    """Remove variables that would change a run, and set JAX to the CPU with several devices."""
     for name in list(os.environ):
         if HEARD.fullmatch(name) and name not in SAID:
             del os.environ[name]
@@ -79,7 +79,7 @@ def set_environment() -> None:
 
 
 def name_this_folder(name: str) -> None:
-    """Make `import <name>.x` mean the module `x` of this folder."""
+    """Make `import <name>.x` import the module `x` of this folder."""
     spec = ModuleSpec(name, None, is_package=True)
     spec.submodule_search_locations = [str(TESTS)]
     sys.modules[name] = importlib.util.module_from_spec(spec)
@@ -114,7 +114,7 @@ def pytest_collection_finish() -> None:
 
 
 def share_contexts() -> None:
-    """Let JAX lower 50 programs in one MLIR context: making one takes longer than most programs."""
+    """Let JAX lower 50 programs in each MLIR context: a context takes longer than most programs."""
     from jax._src.interpreters import mlir
 
     make, programs = mlir.make_ir_context, itertools.count()
@@ -127,9 +127,10 @@ name_this_folder("graphopt_tests")
 
 
 def pytest_pycollect_makemodule(module_path: Path) -> None:
-    """Import a test module once, also where another one imports it from `graphopt_tests`.
+    """Import a test module once, even if another one imports it from `graphopt_tests`.
 
-    pytest has another name for it. What fails here fails again where pytest reports it.
+    pytest knows it under another name. An import error is ignored here: pytest raises it again and
+    reports it.
     """
     parts = module_path.relative_to(ROOT).with_suffix("").parts
     with suppress(Exception, pytest.skip.Exception):
@@ -144,14 +145,14 @@ if "GRAPHOPT_CORPUS" in os.environ:
 
 
 def imports_from(name: str) -> set[str]:
-    """The modules that what a module has imported was written in."""
+    """Collect the modules that define what a module has imported."""
     values = vars(sys.modules[name]).values()
     return {m for m in (getattr(v, "__module__", None) for v in values) if isinstance(m, str)}
 
 
 @cache
 def has_more(name: str) -> bool:
-    """True for a module that counts its cases by the profile, or by another one of the tests."""
+    """Return whether a module, or one that it imports, counts its cases by the profile."""
     found = imports_from(name)
     for other in {n for n in found if n.startswith("graphopt_tests.") and n in sys.modules}:
         found |= imports_from(other)
@@ -160,7 +161,7 @@ def has_more(name: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark, of a function with `every(n)`, all quick cases but each n-th; and tests with more."""
+    """Mark all but each n-th quick case under `every(n)`, and tests that have more cases."""
     numbers = Counter[str]()
     for item in items:
         every = item.get_closest_marker("every")
@@ -186,7 +187,7 @@ providers._get_local_constants = lambda: providers._local_constants
 
 
 def at_the_root() -> set[str]:
-    """The names at the root of the checkout, without those that begin with a dot."""
+    """List the names at the root of the checkout, without those that begin with a dot."""
     return {name for name in os.listdir(ROOT) if not name.startswith(".")}
 
 
@@ -195,7 +196,7 @@ THERE = at_the_root()
 
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
-    """A test fails that leaves something at the root, where most tests run."""
+    """Fail a test that leaves a file at the root, which is the working directory of most tests."""
     yield
     left = at_the_root() - THERE
     THERE.update(left)
@@ -204,7 +205,7 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def numbers_of_its_own() -> None:
-    """A test draws the same numbers whatever ran before it, so it fails always or never."""
+    """Seed each test alike, so that it fails always or never, whatever ran before it."""
     from graphopt.runtime.state.generator import default_generator
 
     default_generator().manual_seed(0).seeded = False
@@ -214,7 +215,7 @@ def numbers_of_its_own() -> None:
 
 @pytest.fixture(autouse=True)
 def flags_as_before() -> Iterator[None]:
-    """A flag that a test sets is what it was again, so that no later test depends on it."""
+    """Restore the flags that a test sets, so that no later test depends on them."""
     from graphopt.runtime.settings import flags
 
     before = dict(flags._set)
@@ -226,7 +227,7 @@ def flags_as_before() -> Iterator[None]:
 
 @pytest.fixture
 def fresh_state() -> Iterator[None]:
-    """Programs, scope and names of this test's own."""
+    """Give a test its own programs, scope and unique names."""
     from graphopt_tests.frontend.programs import fresh
 
     with fresh():
@@ -235,7 +236,7 @@ def fresh_state() -> Iterator[None]:
 
 @pytest.fixture
 def sixty_four_bits() -> Iterator[None]:
-    """Rules are traced and run with 64-bit types, as programs are."""
+    """Trace and run rules with 64-bit types, as programs do."""
     import jax
 
     with jax.enable_x64(True):

@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 
 def is_short() -> bool:
-    """True in `make test`, False in `make test-all` and in a search for new examples."""
+    """Return True in `make test`, and False in `make test-all` and in a search for new examples."""
     return settings.get_current_profile_name() == "ci"
 
 
 def examples(count: int) -> int:
-    """`count`, in `make test` a third of it."""
+    """Return `count`, or a third of it in `make test`."""
     return max(FEWEST, count // 3) if is_short() else count
 
 
 def share(cases: Iterable[T], every: int = 3) -> Iterator[T]:
-    """The cases; in `make test` one out of `every`."""
+    """Return all cases, or one out of `every` in `make test`."""
     return islice(cases, 0, None, every if is_short() else 1)

@@ -2,10 +2,11 @@
 
     python tests/fuzz_onnx.py [COUNT] [SEED] [--onnxruntime]
 
-`make fuzz` runs it. Each program is written as it is and optimised, and graphopt reads and runs
-what is written; with `--onnxruntime` ONNX Runtime runs it, too. The reference interpreter says what
-the numbers are. The programs of one seed are always the same. What ONNX has no operator for is
-counted, and is no failure. The exit status is 1 after a failure.
+`make fuzz` runs it. Each program is written unchanged and optimized, and graphopt reads and runs
+the
+files; with `--onnxruntime` ONNX Runtime runs them, too. The reference interpreter computes the
+expected numbers. The programs of one seed are always the same. A program with an operator that ONNX
+lacks is counted, and is no failure. The exit status is 1 after a failure.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Results = Mapping[str, Any]
 
 
 def load_settings() -> None:
-    """What the tests set: JAX's settings, and the name of the tests' code."""
+    """Load the tests' `conftest.py`: JAX's settings and the name `graphopt_tests`."""
     spec = importlib.util.spec_from_file_location("graphopt_conftest", TESTS / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
@@ -40,7 +41,7 @@ def load_settings() -> None:
 
 
 def inference_part(module: Any) -> Any:
-    """The program with dropout and statistics as they are after training, and no state updated."""
+    """Copy the program with dropout and statistics as after training, and without state updates."""
     from graphopt.ir.dialect.op import PdOp
     from graphopt.ir.dialect.signature import FETCH, main_function, signature_of
     from graphopt.ir.dialect.signature_edit import edit_signature
@@ -64,7 +65,7 @@ def inference_part(module: Any) -> Any:
 
 
 def written(module: Any, inputs: Results) -> bytes:
-    """The program as ONNX, with the inputs that are state as parameters."""
+    """Write the program as ONNX, with its state inputs as parameters."""
     import onnx_ir
 
     from graphopt.ir.dialect.signature import FEED, signature_of
@@ -77,7 +78,7 @@ def written(module: Any, inputs: Results) -> bytes:
 
 
 def by_graphopt(data: bytes, inputs: Results) -> list[Any]:
-    """The results after the file came in again."""
+    """Read the file with graphopt, and run it."""
     from graphopt.models.model import read_model
 
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +90,7 @@ def by_graphopt(data: bytes, inputs: Results) -> list[Any]:
 
 
 def by_onnxruntime(data: bytes, inputs: Results) -> list[Any] | None:
-    """The results of ONNX Runtime; None where it has no kernel for a dtype."""
+    """Run the file in ONNX Runtime; return None where it has no kernel for a dtype."""
     import onnxruntime
 
     if any(array.dtype.name == "bfloat16" for array in inputs.values()):
@@ -106,7 +107,7 @@ def by_onnxruntime(data: bytes, inputs: Results) -> list[Any] | None:
 
 
 class Fuzzer:
-    """Tries one program after the other; counts what happened."""
+    """A fuzzer that tries one program after another and counts the outcomes."""
 
     def __init__(self, *, onnxruntime: bool = False) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -117,7 +118,7 @@ class Fuzzer:
             self.readers["ONNX Runtime"] = by_onnxruntime
 
     def try_program(self, generated: Any, number: int) -> None:
-        """One program, as it is and optimised."""
+        """Write and compare one program, both unchanged and optimized."""
         from graphopt_tests.proof import judge
         from graphopt_tests.proof.transforms import everything
 
@@ -161,7 +162,7 @@ class Fuzzer:
 
 
 def difference(wanted: Results, found: Sequence[Any]) -> str:
-    """What differs, as a sentence; "" when nothing does."""
+    """Describe the difference of two sets of results in a sentence; return "" if they agree."""
     from graphopt_tests.proof import judge
 
     named = dict(zip(wanted, found, strict=True))
@@ -170,7 +171,7 @@ def difference(wanted: Results, found: Sequence[Any]) -> str:
 
 
 def run(count: int, seed: int = 0, *, onnxruntime: bool = False) -> Fuzzer:
-    """What became of the first programs of a seed."""
+    """Try the first `count` programs of a seed, and return the fuzzer with its outcomes."""
     from graphopt.testing.mutations import TWISTS
     from graphopt_tests.proof.corpus import all_patterns, collect
 
@@ -184,7 +185,7 @@ def run(count: int, seed: int = 0, *, onnxruntime: bool = False) -> Fuzzer:
 
 
 def main() -> int:
-    """Try the programs, and print what became of them."""
+    """Try the programs, and print the outcomes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("count", type=int, nargs="?", default=200)
     parser.add_argument("seed", type=int, nargs="?", default=0)

@@ -2,8 +2,8 @@
 
 `make fuzz` runs it over 100,000 files, `python tests/fuzz_readers.py COUNT SEED` over others; the
 files of one seed are always the same. Mutants are made of the models in `data/models`, of a few of
-these as ONNX where its packages are installed, and of those in the folder GRAPHOPT_CORPUS, if that
-is set. A program that is read is also parsed to a module.
+these models as ONNX if its packages are installed, and of the models in the folder GRAPHOPT_CORPUS,
+if that is set. A program that is read is also parsed to a module.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ WRITTEN = ("infer_dtype_zoo", "infer_lenet", "infer_loop_if", "infer_decode_brea
 
 
 class TooSlow(Exception):
-    """A file took more than `SECONDS` of computing."""
+    """A file that took more than `SECONDS` of CPU time."""
 
 
 class Failure(NamedTuple):
-    """A mutant that was neither read nor refused as it should be."""
+    """A mutant that was neither read nor properly refused."""
 
     kind: str
     number: int
@@ -74,7 +74,7 @@ class Failure(NamedTuple):
 
 
 class Seed(NamedTuple):
-    """A sound file; `kind` says which reader takes it."""
+    """A sound file; `kind` names its reader."""
 
     kind: str
     data: bytes
@@ -82,20 +82,23 @@ class Seed(NamedTuple):
 
 
 def folders() -> list[Path]:
-    """The models kept here, and a corpus if one is named. FileNotFoundError when it is missing."""
+    """List the folders of models: this repository's, and the corpus if the environment names one.
+
+    Raise FileNotFoundError when the corpus is missing.
+    """
     models = Path(__file__).parent / "data" / "models"
     corpus = os.environ.get("GRAPHOPT_CORPUS")
     return [models, Path(corpus).resolve(strict=True)] if corpus else [models]
 
 
 def seeds() -> list[Seed]:
-    """Every file that a reader takes, hostile ones included."""
+    """Collect every file that a reader takes, hostile ones included."""
     found = [seed for folder in folders() for seed in _seeds_in(folder)]
     return sorted([*found, *_onnx_seeds()])
 
 
 def _onnx_seeds() -> Iterator[Seed]:
-    """A few models as graphopt writes them; none where a package that writes them is missing."""
+    """Write a few models as ONNX; yield none if `onnx_ir` is not installed."""
     if find_spec("onnx_ir") is None:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +141,7 @@ def _kind_of(file: Path) -> str | None:
 
 
 def mutate_bytes(data: bytes, chance: random.Random, other: bytes) -> bytes:
-    """One to three changes that know nothing of the format."""
+    """Make one to three changes that ignore the format."""
     mutant = bytearray(data)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         if not mutant:
@@ -166,7 +169,7 @@ def mutate_bytes(data: bytes, chance: random.Random, other: bytes) -> bytes:
 
 
 def mutate_program(data: bytes, chance: random.Random) -> bytes:
-    """Changes of the decoded message, encoded again."""
+    """Change the decoded message, and encode it again."""
     message = copy.deepcopy(decode(WireReader(data, "seed", Limits()), PROGRAM, 0, len(data)))
     for _ in range(chance.choice((1, 1, 2, 4))):
         blocks = message.get("blocks") or [{}]
@@ -176,7 +179,7 @@ def mutate_program(data: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_onnx(data: bytes, chance: random.Random) -> bytes:
-    """Changes of the nodes, the tensors and the values of a graph, at any depth."""
+    """Change nodes, tensors and values of a graph, at any depth."""
     import onnx
 
     model = onnx.ModelProto.FromString(data)
@@ -190,7 +193,7 @@ def mutate_onnx(data: bytes, chance: random.Random) -> bytes:
 
 
 def _change_node(graph: Any, node: Any, chance: random.Random) -> None:
-    """A node is another one, is left out or repeated, or a tensor claims to be another."""
+    """Replace, remove or repeat a node, change an attribute, or change a tensor's header."""
     other, change = chance.choice(graph.node), chance.randrange(8)
     names = [*NAMES, *(name for each in graph.node for name in (*each.input, *each.output))]
     if change == 0:
@@ -228,7 +231,7 @@ def _names(message: dict[str, Any]) -> list[str]:
 
 
 def _rename(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """An operator reads or writes another variable."""
+    """Let an operator read or write another variable."""
     for op in chance.sample(_items(block, "ops"), min(1, len(_items(block, "ops")))):
         slots = [s for key in ("inputs", "outputs") for s in _items(op, key)]
         if slots:
@@ -239,7 +242,7 @@ def _rename(message: dict[str, Any], block: dict[str, Any], chance: random.Rando
 
 
 def _retype(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """An operator is of another type, or its slot has another name."""
+    """Give an operator another type, or replace one of its slots or attributes."""
     ops = [op for b in message["blocks"] for op in _items(b, "ops")]
     if not ops or not _items(block, "ops"):
         return
@@ -253,7 +256,7 @@ def _retype(message: dict[str, Any], block: dict[str, Any], chance: random.Rando
 
 
 def _renumber(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """A number anywhere in the block is another one."""
+    """Change some numbers anywhere in the block."""
     places: list[tuple[Any, Any]] = []
 
     def walk(node: Any) -> None:
@@ -276,7 +279,7 @@ def _renumber(message: dict[str, Any], block: dict[str, Any], chance: random.Ran
 
 
 def _reorder(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """Operators or variables are left out, repeated or swapped."""
+    """Remove, repeat or swap operators or variables."""
     items = block.get(chance.choice(("ops", "ops", "vars")))
     if not items:
         return
@@ -291,7 +294,7 @@ def _reorder(message: dict[str, Any], block: dict[str, Any], chance: random.Rand
 
 
 def _reshape(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """A list of numbers, such as a shape, is longer, shorter or enormous."""
+    """Make a list of numbers, such as a shape, longer, shorter or enormous."""
     lists: list[list[Any]] = []
 
     def walk(node: Any) -> None:
@@ -309,7 +312,7 @@ def _reshape(message: dict[str, Any], block: dict[str, Any], chance: random.Rand
 
 
 def _nest(message: dict[str, Any], block: dict[str, Any], chance: random.Random) -> None:
-    """Blocks have other parents or numbers, or there is one more."""
+    """Give a block another parent or number, or add a block."""
     blocks = message["blocks"]
     if chance.random() < 0.3:
         blocks.append(copy.deepcopy(block))
@@ -325,7 +328,7 @@ _CHANGES: tuple[Callable[..., None], ...] = (
 
 
 def mutate_json(data: bytes, chance: random.Random) -> bytes:
-    """Changes of the decoded values, written again."""
+    """Change the decoded values, and write them again."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -359,7 +362,7 @@ def mutate_json(data: bytes, chance: random.Random) -> bytes:
 
 
 def mutate_npz(data: bytes, chance: random.Random, other: bytes) -> bytes:
-    """An archive whose checksums fit, with one array that is damaged or claims to be another."""
+    """Damage one array of an archive, or give it another header; keep the checksums right."""
     made = BytesIO()
     with zipfile.ZipFile(BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
         names = old.namelist()
@@ -378,7 +381,7 @@ def mutate_npz(data: bytes, chance: random.Random, other: bytes) -> bytes:
 
 
 class Files:
-    """Makes mutants of the seeds and reads them; the programs of combined files are kept."""
+    """The seeds, their mutants and the readers; keeps the programs of combined files."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -390,7 +393,7 @@ class Files:
         self.programs = [read_program(s.data) for s in programs[:8]]
 
     def mutant(self, number: int) -> tuple[str, bytes]:
-        """The kind and bytes of mutant `number`."""
+        """Return the kind and bytes of mutant `number`."""
         chance = random.Random(f"{self.seed}/{number}")
         kind = chance.choice(self.kinds)
         seed, other = self.sound(kind, chance), chance.choice(self.of_kind[kind])
@@ -409,12 +412,12 @@ class Files:
         return kind, mutate_bytes(data, chance, other.data)
 
     def sound(self, kind: str, chance: random.Random) -> Seed:
-        """A seed, which is seldom a hostile one: most of their mutants have the same fault."""
+        """Choose a seed, seldom a hostile one: most of its mutants have the same fault."""
         found = [s for s in self.of_kind[kind] if "hostile" not in s.source]
         return chance.choice(found if found and chance.random() < 0.9 else self.of_kind[kind])
 
     def read(self, kind: str, data: bytes) -> Program | None:
-        """What a user would call; the program, where it is one."""
+        """Read a mutant as a user would; return the program, if it is one."""
         if kind == "program":
             return read_program(data, "mutant")
         if kind == "pickle":
@@ -440,7 +443,7 @@ class Files:
         return None
 
     def check(self, number: int) -> tuple[str, Failure | None]:
-        """The outcome of one mutant, and what was wrong, if anything."""
+        """Read one mutant; return the outcome, and the failure, if any."""
         kind, data = self.mutant(number)
         program, outcome = None, f"{kind} read"
         tracemalloc.start()
@@ -483,7 +486,7 @@ class Files:
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """TooSlow after some seconds of this process, whatever else the machine does."""
+    """Raise TooSlow after `SECONDS` of this process's CPU time, however busy the machine is."""
 
     def stop(*_: Any) -> None:
         raise TooSlow(f"more than {SECONDS} s")
@@ -500,7 +503,7 @@ def _limited() -> Iterator[None]:
 def run(
     count: int, seed: int = 0, first: int = 0, report: Callable[[str], None] = lambda _: None
 ) -> list[Failure]:
-    """The failures among the mutants `first` and later of a seed."""
+    """Check `count` mutants of a seed, from mutant `first` on, and return the failures."""
     files, failures, outcomes = Files(seed), list[Failure](), Counter[str]()
     start = time.monotonic()
     for number in range(first, first + count):
@@ -517,7 +520,7 @@ def run(
 
 
 def main(arguments: list[str]) -> int:
-    """COUNT, SEED and the number of the first mutant; the exit code is 1 after a failure."""
+    """Check COUNT mutants of SEED from the third number on; return exit code 1 after a failure."""
     count, seed, first = [*map(int, arguments), *(100_000, 0, 0)[len(arguments) :]]
     failures = run(count, seed, first, lambda line: print(line, flush=True))
     folder = Path(tempfile.gettempdir()) / "graphopt-fuzz-failures"

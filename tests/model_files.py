@@ -1,6 +1,6 @@
-"""The saved models that tests run over: a few kept here, and those of the folder GRAPHOPT_CORPUS.
+"""Saved models that tests run over: a few kept here, and those of the folder GRAPHOPT_CORPUS.
 
-Nothing else is looked for: a test run reads the repository alone unless that variable is set.
+Tests look nowhere else: a test run reads the repository alone unless that variable is set.
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ MODELS = Path(__file__).parent / "data" / "models"
 
 
 def model_folders() -> list[Path]:
-    """The folders that hold cases: ours, then the corpus. FileNotFoundError when it is missing."""
+    """List the folders that hold cases: the repository's, then the corpus.
+
+    Raise FileNotFoundError when the corpus is missing.
+    """
     corpus = os.environ.get("GRAPHOPT_CORPUS")
     return [MODELS, Path(corpus).resolve(strict=True)] if corpus else [MODELS]
 
 
 def cases() -> list[Path]:
-    """Every case, each once; a case of the corpus stands for ours of the same name."""
+    """List every case once; the corpus replaces the repository's cases of the same name."""
     found = {case.name: case for folder in model_folders() for case in sorted(folder.iterdir())}
     return [case for case in found.values() if (case / "meta.json").exists()]
 
 
 def meta(case: Path) -> dict[str, Any]:
-    """What is known about a case."""
+    """Read the metadata of a case."""
     return json.loads((case / "meta.json").read_text())
 
 
 def program_files() -> list[Path]:
-    """Every sound serialized ProgramDesc."""
+    """List every sound serialized ProgramDesc."""
     patterns = ("**/*.pdmodel", "**/__model__", "**/*.program")
     return [file for case in cases() for pattern in patterns for file in case.glob(pattern)]
 
 
 class SavedModel(NamedTuple):
-    """A program file and its parameters, a file or a folder; `feeds` when its order is known."""
+    """A program file and its parameters, a file or a folder; `feeds` if the order is known."""
 
     program: Path
     params: Path
@@ -46,7 +49,7 @@ class SavedModel(NamedTuple):
 
 
 def saved_models() -> list[SavedModel]:
-    """Every program that has parameters in Paddle's tensor streams."""
+    """List every program whose parameters are in Paddle's tensor streams."""
     return list(_saved_models())
 
 
@@ -67,7 +70,7 @@ def _saved_models() -> Iterator[SavedModel]:
 
 
 def name_of(value: object) -> str:
-    """How a parametrised test calls a file: by its case and name."""
+    """Name a file in a parametrized test by its case and its path in the case."""
     file = value.program if isinstance(value, SavedModel) else value
     assert isinstance(file, Path)
     case = next(p for p in file.parents if (p / "meta.json").exists() or p.name == "hostile")

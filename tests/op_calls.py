@@ -1,4 +1,4 @@
-"""Building and computing one op, from a sample or from operands."""
+"""Helpers that build and compute one op, from a sample or from operands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphopt_tests.ops.base import Array, Sample, sample
 
 
 def groups_of(case: Sample) -> list[list[Array]]:
-    """The operands of each field that the sample gives, as a list."""
+    """Return the operands of each field of a sample as a list."""
     return [
         [] if operand is None else operand if isinstance(operand, list) else [operand]
         for operand in case.operands
@@ -27,17 +27,17 @@ def groups_of(case: Sample) -> list[list[Array]]:
 
 
 def flat(case: Sample) -> list[Array]:
-    """All operands in order."""
+    """Return all operands in order."""
     return [array for group in groups_of(case) for array in group]
 
 
 def type_of(array: Any) -> Tensor:
-    """The tensor type of an array."""
+    """Return the tensor type of an array."""
     return tensor(array.shape, array.dtype)
 
 
 def build(op_class: type[PdOp], case: Sample) -> tuple[Block, PdOp]:
-    """A block that takes the sample's operands, with the op at its end."""
+    """Build a block whose arguments are the sample's operands and whose last op is the op."""
     block = Block(arg_types=[type_of(array) for array in flat(case)])
     arguments = iter(block.args)
     operands = [
@@ -51,14 +51,14 @@ def build(op_class: type[PdOp], case: Sample) -> tuple[Block, PdOp]:
 
 @cache
 def built(op_class: type[PdOp], case: Sample) -> PdOp:
-    """The op of a sample that stays, to look at: the same one each time."""
+    """Return the op of a sample, to look at only: it is cached."""
     return build(op_class, case)[1]
 
 
 def rule_of(
     op_class: type[PdOp], case: Sample, replicas: Replicas = ALONE, seed: int = 5
 ) -> Callable[..., tuple[Any, ...]]:
-    """The op's lowering as a function of its flat operands."""
+    """Return the op's lowering as a function of its flat operands."""
     op = build(op_class, case)[1]
     call = Call.of(op, replicas)
 
@@ -70,7 +70,7 @@ def rule_of(
 
 
 def compute(op_class: type[PdOp], *operands: Any, **attrs: Any) -> Any:
-    """The op's result for arrays (or tracers), or the tuple of its results."""
+    """Compute the op for arrays or tracers; return its result, or a tuple of its results."""
     case = sample(*operands, **attrs)
     results = rule_of(op_class, case)(*flat(case))
     return results[0] if len(results) == 1 else results

@@ -1,4 +1,4 @@
-"""Every module of a folder below tests/, for tests that are driven by samples."""
+"""Imports every module of a folder below tests/, for tests that samples drive."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from types import ModuleType
 
 
 def modules_in(folder: str) -> dict[str, ModuleType]:
-    """The modules below `tests/<folder>` by path from there without `.py`, in the order of paths.
+    """Import the modules below `tests/<folder>`, keyed by their path in it without `.py`, in order.
 
-    Raises ValueError when there are none, so that a misspelt folder does not pass as an empty one.
+    Raise ValueError when there are none, so that a misspelled folder does not pass as an empty one.
     """
     root = Path(__file__).parent / folder
     names = sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.py"))

@@ -41,7 +41,7 @@ PASSES: Mapping[str, tuple[str, ...]] = {
     "update-rows": ("recommender-sgd", "recommender-lazy-adam"),
 }
 
-# passes that do nothing on CPUs, or nothing by default
+# passes without effect on CPUs, or by default
 ELSEWHERE: Mapping[str, str] = {
     "choose-attention": "it names the kernels of GPUs and TPUs; on CPUs it changes nothing",
     "choose-kernel": "its kernels compete with XLA's in each program that runs for long; "

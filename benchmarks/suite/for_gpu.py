@@ -39,7 +39,7 @@ COUNTED = (
 )
 PARALLEL = ("gpu-mlp", "gpu-resnet50-training-bf16", "gpu-transformer-bf16")
 LAYERS = 2
-"""Of a Transformer; the others are like these."""
+"""The layers of the Transformer that is counted; further layers are like these."""
 H100 = """
 gpu_device_info {
   threads_per_block_limit: 1024 threads_per_warp: 32 shared_memory_per_block: 49152
@@ -54,14 +54,14 @@ platform_name: "CUDA"
 dnn_version_info { major: 9 minor: 10 patch: 0 }
 device_description_str: "NVIDIA H100 80GB HBM3"
 """
-"""XLA's description of the device (GpuTargetConfigProto, as text)."""
+"""XLA's description of the device (GpuTargetConfigProto in text form)."""
 DEVICES = 8
 ORDERS: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "as it is": ((), {}),
     "XLA's latency hiding": ((), {"xla_gpu_enable_latency_hiding_scheduler": True}),
     "enable_sequential_execution": (("enable_sequential_execution",), {}),
 }
-"""The flags of a strategy and the options of XLA that may set the order of sums."""
+"""The strategy flags and XLA options that may set the order of sums."""
 TARGET, PRODUCT = re.compile(r'custom_call_target="([^"]+)"'), re.compile("gemm|dot|cublas|cudnn")
 ALIAS = re.compile(r"^(parameter|get-tuple-element|bitcast|tuple|constant|after-all)$")
 Entry = dict[str, int]
@@ -72,7 +72,7 @@ def devices(count: int = 1) -> Sequence[Any]:
     import jax
     from jax.experimental import topologies
 
-    jax.devices()  # finds the plugins
+    jax.devices()  # loads the plugins
     described = topologies.get_topology_desc(
         "", "cuda", topology=f"1x{count}x1" if count > 1 else "1x1x1", target_config=H100
     )
@@ -205,7 +205,7 @@ def counted(compiled: Any) -> Entry:
     """Count kernels, cuDNN calls, loops that only move or convert, and the bytes of a program."""
     text, memory = compiled.as_text(), compiled.memory_analysis()
     ops = entry_ops(text)
-    # XLA names a loop by the ops in it that are not elementwise, and `wrapped_` one of a single op
+    # XLA names a loop after its ops that are not elementwise, and `wrapped_` one after its only op
     alone = re.findall(r"^\s+(?:ROOT )?%(?:wrapped|loop|input)_(\w+?)_?(?:fusion)?[.\d]* = ",
         text[text.index("\nENTRY") :], re.M)  # fmt: skip
     held = memory.argument_size_in_bytes - memory.alias_size_in_bytes

@@ -31,11 +31,11 @@ TORCH = {
 }
 ONNXRUNTIME = {"resnet50-b1": 1.0, "resnet50-b8": 1.1, "mobilenet-b1": 1.3}
 
-# what stands between the measured ratio and the goal
+# the reasons why a measured ratio misses its goal
 _CALL = "names are looked up and state is put back in each run, and XLA's own call takes longer too"
 _AROUND = "the compiled step takes as long as plain JAX's; 31 variables are looked up and put back"
-_STARTUP = "the process has compiled the startup program, too, and holds graphopt's modules"
-_KERNELS = "Paddle, with the same kernels of oneDNN, takes as long"
+_STARTUP = "the process has also compiled the startup program, and holds graphopt's modules"
+_KERNELS = "Paddle takes as long with the same oneDNN kernels"
 _THIN = (
     "XLA's products of thin matrices, and shifts for filters of one channel; oneDNN's kernels "
     "lose NaN in relu6"
@@ -45,7 +45,7 @@ _PRODUCTS = "XLA's products"
 _LOOPS = (
     "loops over images between the convolutions (batch norms, activations) read and write memory"
 )
-_STACKS = "XLA compiles slices of stacks for most of it: without stack-state it is 0.6 of that"
+_STACKS = "most of it is XLA's compilation of slices of stacks: 0.6 of it without stack-state"
 # (workload, opponent) -> reason
 REASONS: Mapping[tuple[str, str], str] = {
     ("tiny-fc", BASELINE): _CALL,

@@ -78,7 +78,7 @@ SECONDS: Mapping[str, float] = {
     "gpu-transformer": 80,
     "gpu-transformer-bf16-parallel": 80,
 }
-"""The parts in their order, and the time of each."""
+"""The parts in order, with the seconds of each."""
 GROUPS = "build_cinn_pass,enable_auto_fusion"
 VARIANTS: Variants = {
     OURS: (ENGINES[OURS], {}),
@@ -89,7 +89,7 @@ VARIANTS: Variants = {
 }
 EFFORT = Effort(rounds=7, turn=0.25, most=12.0)
 RESERVE = 5.0
-"""Seconds that are left for the page when workers have to answer."""
+"""The seconds reserved for writing the page when workers must answer."""
 FULL_PRECISION = {"FLAGS_graphopt_tf32": "0"}
 SIDE, PRODUCTS = 8192, 20
 
@@ -221,7 +221,7 @@ def first_loss(
     return gpu_page.first_loss_s(told)
 
 
-# -- right -----------------------------------------------------------------------------------------
+# -- correctness -----------------------------------------------------------------------------------
 
 
 def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def correct(device: str, seconds: float, tell: Callable[[str], None]) -> dict[st
 
     folder = ROOT / "tests" / "conformance" / "cases"
     known = read_reasons(folder.parent / "reasons.tsv")
-    # whole programs name their own place, and of some cases it is known why they differ
+    # whole programs name their own place; some cases differ for known reasons
     chosen = [
         number
         for number, case in enumerate(Corpus(folder).cases)
@@ -281,7 +281,7 @@ def saved_models(device: str, seconds: float) -> dict[str, Any]:
                 env={**os.environ, "GRAPHOPT_TEST_PLATFORM": platform},
             )
         said.seek(0)
-        # a sign for each test, and then its share of all
+        # a line of the tests' progress: a sign for each test, then the percentage
         signs = "".join(line.partition(" ")[0] for line in said if re.match(r"[.FEsx]+( |$)", line))
     passed, failed = signs.count("."), signs.count("F") + signs.count("E")
     return {"models": passed, "models_run": passed + failed}
@@ -294,7 +294,7 @@ def child_environment(device: str) -> dict[str, str]:
     """
     return {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        # a trial waits for no rival of XLA's code
+        # trials of kernels must not wait for XLA's rival code
         **(
             {"JAX_PLATFORMS": "cpu", "FLAGS_graphopt_kernels": "off"}
             if device == "cpu"

@@ -24,16 +24,17 @@ TITLES = {
     "torch-compile": "torch.compile",
 }
 DENSE_BF16 = {"A100": 312.0, "H100": 989.4, "H200": 989.4}
-"""TFLOP/s that the vendor states for products in bfloat16 (SXM, without sparsity)."""
+"""The vendor's TFLOP/s for matrix products in bfloat16 (SXM, without sparsity)."""
 HEAD = """# GPUs
 
-A step ends with its loss or output in NumPy; what is fed is on the device already, unless a row
-says otherwise. All engines start from the same parameters, and take turns where the device has
-room for all of them; a time is the median. "of the best other" is graphopt's time as a part of
-that of the quickest of plain JAX, PyTorch and torch.compile: below 1 graphopt is quicker.
-Products of float32 may be in TF32 in all of them. The [driver
-script](../../benchmarks/suite/gpu.py) says how to run it and how long each part takes: `make
-bench-gpu`.
+Run `make bench-gpu` to measure this page again. The [script](../../benchmarks/suite/gpu.py) says
+how to run it without a network, and how long each part takes.
+
+A step ends with its loss or output in NumPy. Its feeds are already on the device, unless a row says
+otherwise. All engines start from the same parameters, and take turns if the device has room for all
+of them. Each time is a median. "of the best other" is graphopt's time divided by the shortest time
+of plain JAX, PyTorch and torch.compile; below 1 graphopt is faster. All engines may compute float32
+products in TF32.
 """
 
 
@@ -83,31 +84,33 @@ def page(found: Row) -> Iterator[str]:
 
 
 RATES = (
-    "MFU is the operations of the model's products (forward, three times in training; counted in",
-    "plain JAX's program) a second, as a part of what the vendor states for dense bfloat16.",
+    "MFU is the rate of the operations in the model's products, divided by the rate that the",
+    "vendor states for dense bfloat16. The operations are counted in plain JAX's program:",
+    "forward, and three times that for training.",
 )
 FIRST = (
-    "From the start of a process, caches off, to the first loss; then, for graphopt, the startup",
-    "program alone, and the next process with what the first one kept on disk.",
+    "Seconds from the start of a process to the first loss, caches off. For graphopt, in",
+    "addition, the startup program alone, and the next process with the entries that the first",
+    "one kept on disk.",
 )
 MEMORY = (
-    "The most bytes of arrays, as the allocator of the framework counts them, and what XLA said of",
+    "The peak bytes of arrays in the count of each framework's allocator, and XLA's prediction for",
     "graphopt's step before it ran.",
 )
 
 
 COMPILED = (
-    "What XLA makes of a step for an H100, on a machine without one, by `make count-gpu`",
-    "([script](../../benchmarks/suite/for_gpu.py)). Each cell has graphopt's number and that of",
-    "plain JAX. Algorithms that XLA would choose by measuring on the card are its first choice",
-    "here, so this says nothing about time. An epilogue is what cuDNN computes with a convolution:",
-    "bias, residual, activation. Transposes, with copies, and converts are kernels that do nothing",
-    "else. Memory is arguments, results and temporary arrays. Of a Transformer two layers are",
-    "compiled.",
+    "`make count-gpu` ([script](../../benchmarks/suite/for_gpu.py)) compiles a step for an H100",
+    "on a machine without one, and counts the kernels that XLA makes. Each cell has the number of",
+    "graphopt, then of plain JAX. Where XLA would choose an algorithm by measuring on the card,",
+    "it takes its first choice here, so this table says nothing about time. An epilogue is what",
+    "cuDNN computes with a convolution: bias, residual, activation. Transposes (and copies) and",
+    "converts are kernels that do nothing else. Memory is arguments, results and temporary",
+    "arrays. Of a Transformer two layers are compiled.",
 )
 OVERLAPPED = (
-    "The same of data parallel training on eight H100: the sums of gradients over the devices, and",
-    "how much of them runs beside a product or a convolution in the order that XLA has set.",
+    "The same for data-parallel training on eight H100: the sums of gradients over the devices,",
+    "and the part of them that overlaps a product or a convolution in the order that XLA has set.",
 )
 
 

@@ -18,9 +18,9 @@ from suite.process import Process, WorkerError, python_of
 from suite.workload import Workload
 
 Environment = Mapping[str, str]
-# Each an engine with environment variables.
+# By name, an engine and its environment variables.
 Variants = Mapping[str, tuple[Engine, Environment]]
-# Between turns, so that threads that still spin for the last engine go to sleep.
+# A pause in seconds between turns, in which the last engine's spinning threads go to sleep.
 PAUSE = 0.02
 
 
@@ -44,9 +44,9 @@ class Bench:
     effort: Effort = field(default_factory=Effort)
     environment: Environment = field(default_factory=dict)
     limit: Callable[[], float | None] = lambda: None
-    """The seconds in which a worker has to answer."""
+    """The seconds within which a worker must answer; None for no limit."""
     ahead: dict[tuple[str, str], Process] = field(default_factory=dict)
-    """Workers that were started ahead, by workload and variant."""
+    """Workers started ahead, by workload and variant."""
 
     def begin(self, workload: Workload, variants: Variants) -> None:
         """Start the next workers ahead, so that their imports overlap other work."""

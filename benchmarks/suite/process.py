@@ -46,9 +46,9 @@ class Process:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, own)),
             "SUITE_BEGAN": str(time.time()),
-            # what is compiled is what is measured
+            # measure the code compiled in this process
             "JAX_ENABLE_COMPILATION_CACHE": "false",
-            # and stays as it is while it is measured
+            # the form of a step does not change while it is measured
             "FLAGS_graphopt_tier": "full",
             **{name: str(cores) for name in engine.threads},
             **environment,

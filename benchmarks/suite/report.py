@@ -48,11 +48,14 @@ def page(found: Row) -> Iterator[str]:
 
 
 RATIOS = (
-    "Time of a step (time to compile for the workloads named so) as a multiple of plain JAX's, the",
-    "median of the ratios within each round; the engines took turns. Below 1 is faster.",
+    "Each cell is the time of a step as a multiple of plain JAX's time; below 1 is faster. For",
+    'workloads with "time to compile" in their title it is that time. The engines took turns; a',
+    "cell is the median of the ratios within each round.",
 )
 TIMES = ("## Milliseconds of a step, seconds to the first one, peak memory",)
-ABLATIONS = ("A step with the rewrite against one without it, in turns; below 1 it pays.",)
+ABLATIONS = (
+    "Ratios of runs with the rewrite to runs without it, in turns; below 1 the rewrite pays.",
+)
 
 
 def head(found: Row) -> Iterator[str]:

@@ -18,7 +18,7 @@ from graphopt.cli.report_options import add_platform, platform_of
 from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
 
 EXAMPLE = "graphopt bisect lenet/model.pdmodel --build-strategy fuse_gemm_epilogue"
-# exit code for errors; 1 means that a rewrite was found
+# the exit code for errors; 1 means that a rewrite was found
 TROUBLE = 2
 
 

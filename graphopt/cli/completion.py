@@ -22,7 +22,7 @@ class Option:
     names: tuple[str, ...]
     takes_value: bool
     values: tuple[str, ...]
-    """The words that may follow, separated by commas; none where a file or a number does."""
+    """The values to choose from, in a list separated by commas; none for a file or a number."""
     words: str
 
 
@@ -106,7 +106,7 @@ def _bash_function(name: str, options: list[Option]) -> Iterable[str]:
     yield "  local last=${word##*,}"
     yield "  case $before in"
     for option in options:
-        if option.values:  # a list keeps what is in front of its last comma
+        if option.values:  # a list keeps the text before its last comma
             words = " ".join(option.values)
             yield f"    {'|'.join(option.names)})"
             yield f'      COMPREPLY=($(compgen -P "${{word%"$last"}}" -W "{words}" -- "$last"))'

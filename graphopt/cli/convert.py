@@ -140,7 +140,7 @@ def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
     }.get(exported.format, "")
 
 
-# the element types in the words of MLIR
+# MLIR's names of the element types
 _MLIR = {"float": "f", "bfloat": "bf", "int": "i", "uint": "ui"}
 
 

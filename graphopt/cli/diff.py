@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphopt.report.graph import Graph
 
 EXAMPLE = "graphopt diff yesterday.pdmodel today.pdmodel"
-# exit code for errors; 1 means that the programs differ
+# the exit code for errors; 1 means that the programs differ
 TROUBLE = 2
 
 

@@ -45,7 +45,7 @@ class IRPrinting(Instrumentation):
         if not wanted and not self.after_change:
             return
         text = self._text(module)
-        if self.after_change:  # as in mlir-opt, also where all passes are to be printed
+        if self.after_change:  # as in mlir-opt, this applies even if all passes are to be printed
             wanted = text != self.text
         if wanted:
             self._print("After", names, text)

@@ -26,7 +26,7 @@ from graphopt.ir.translate.operators.registry import TRANSLATIONS, translation_o
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.models.model import read_parameters, read_program_only
 
-# The operators of derivatives of any order.
+# The suffix of gradient operators of any order.
 _GRADIENT = re.compile(r"(?:_(?:double_|triple_)?grad\d?)+$")
 _PIR_VERSION = re.compile(rb'"version"\s*:\s*(\d+)')
 
@@ -59,7 +59,7 @@ class Info:
     operators: dict[str, int]
     unsupported: list[UnsupportedOperator] = field(default_factory=list[UnsupportedOperator])
     problem: str = ""
-    """The reason why a program of known operators cannot be run."""
+    """The reason why a program of known operators cannot run."""
 
 
 def info_of(path: str, params: str | None = None) -> Info:

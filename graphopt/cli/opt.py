@@ -21,7 +21,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if not {"-h", "--help"}.isdisjoint(given):
         from graphopt.cli.pass_summaries import list_passes
 
-        parser(list_passes()).parse_args(["--help"])  # prints the help and ends
+        parser(list_passes()).parse_args(["--help"])  # prints the help and exits
     try:
         given = normalize_arguments(given, all_passes())
     except (GraphoptError, ValueError) as error:

@@ -17,7 +17,7 @@ from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platfo
 MODEL_EXPLORER = "model-explorer"
 SVG = "svg"
 FORMS = ("mlir", "stablehlo", "dot", SVG, MODEL_EXPLORER)
-# names of mlir-opt and of xDSL's driver for what is declared under another name
+# options of mlir-opt and of xDSL's driver -> the options here
 SYNONYMS = {
     "--load-pass-plugin": "--import",
     "--mlir-print-debuginfo": "--print-debuginfo",
@@ -47,7 +47,7 @@ def normalize_arguments(given: Sequence[str], passes: Collection[str]) -> list[s
         if name in pass_options or (imports and name[:2] == "--" and not is_option and not near):
             found += ["-p", f"{name[2:]}{{{value}}}" if equals else name[2:]]
             continue
-        if (name, equals) == ("--explain", ""):  # an optional value would swallow the file name
+        if (name, equals) == ("--explain", ""):  # it would swallow the file name
             equals, value = "=", ON_ONE_SCREEN
         if name == "--verify-each" and value in ("true", "1"):
             equals = value = ""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphopt.report.stages import Optimization, Stages
 
 _OF_INPUT = (ParseError, DiagnosticException)
-# bytes of a program in protobuf, and of none that is text
+# bytes that occur in a serialized program, but not in text
 _NOT_TEXT = bytes(range(9)) + bytes(range(14, 32))
 
 
@@ -47,7 +47,7 @@ class OptMain(xDSLOptMain):
     undone = 0
     """The number of rewrites that failed validation."""
     complaints = 0
-    """The number of chunks whose errors are not the expected ones."""
+    """The number of chunks without the expected errors."""
 
     def __init__(self, args: Sequence[str]) -> None:
         self.timing: Timing | None = None
@@ -94,7 +94,7 @@ class OptMain(xDSLOptMain):
         self.available_targets |= UNIVERSE.all_targets
         self.available_targets["mlir"] = self._text_target
         self.available_targets["stablehlo"] = self._stablehlo_target
-        # written here, of all stages: a target of xDSL sees the last one only
+        # written here for all stages: a target of xDSL gets only the last one
         self.available_targets[MODEL_EXPLORER] = self._text_target
 
     def _text_target(self) -> type[TextTarget]:
@@ -281,7 +281,7 @@ class OptMain(xDSLOptMain):
         from graphopt.ir.translate.gradients.versions import free_names
 
         program = read_any_program(stream.read(), self.get_input_name())
-        # training programs have no feed operators: a value that is read and never written is fed
+        # training programs have no feed operators: values that are read and never written are feeds
         feeds = column_names(program, "feed") or free_names(program)
         return parse_program(program, feeds, column_names(program, "fetch"), in_one=True)
 

@@ -14,12 +14,12 @@ from textwrap import wrap
 from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.registry import APART, XDSL_PASSES, plugin_points
 
-# where the words begin
+# the column of the summaries
 _COLUMN = 28
 _PACKAGES = Path(__file__).parents[2]
 
 
-# a class with a docstring, and its attribute `name`; parsing the files takes ten times as long
+# a class with a docstring and an attribute `name`; parsing the files would take ten times as long
 _CLASS = re.compile(
     r'^class \w+(?:\([^)]*\))?:\n    """(.*?)"""(.*?)(?=^\S|\Z)', re.MULTILINE | re.DOTALL
 )
@@ -33,7 +33,7 @@ _ROOMS = {
     "storage": "passes for the state between steps",
     "parallel": "passes for several devices",
 }
-"""The titles of the rooms of passes, in the order of the help."""
+"""The folders of passes with their titles, in the order of the help."""
 
 
 def summaries() -> dict[str, dict[str, str]]:

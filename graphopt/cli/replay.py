@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 EXAMPLE = "graphopt replay repro.mlir"
-# exit code for errors; 1 means that the failure happened again
+# the exit code for errors; 1 means that the failure is reproduced
 TROUBLE = 2
 _LONGEST = 1 << 30
 

@@ -130,7 +130,7 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
                 "--run measures the programs of a script with the strategies that it gives them: "
                 "leave --build-strategy out, or --run"
             )
-        return None  # each of its programs has its own report
+        return None  # each of its programs has a report of its own
     from graphopt.debug.made_up_run import report_of_run
     from graphopt.models.feeds import sizes_of
     from graphopt.runtime.settings.progress import announce

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-# the value of a bare --explain
+# the value for --explain without a value
 ON_ONE_SCREEN = ""
 NO_PLATFORM = "none"
 

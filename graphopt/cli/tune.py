@@ -41,7 +41,7 @@ def main(arguments: argparse.Namespace) -> int:
     compiled = None if text is None else model.optimize(strategy_of(text))
     program, counted = (model.program, executor) if compiled is None else (compiled, compiled)
     begun, form, last = time.monotonic(), "", None
-    # the run after one that finds the full form is the first that may have another to try
+    # another form may be tried from the second run in the full form on
     with full_form():
         while form != last or NOT_YET in form:
             if time.monotonic() - begun > arguments.seconds:

@@ -35,7 +35,7 @@ def _stablehlo() -> type[Target]:
 
 UNIVERSE = Universe(
     all_dialects={"pd": _pd},
-    # xDSL's tools have a `cse` of their own, and two universes may not define the same name
+    # xDSL's tools have a `cse` of their own, and names must be unique across universes
     all_passes={name: load for name, load in own_passes().items() if name != "cse"},
     all_targets={"dot": _dot, "stablehlo": _stablehlo, "svg": _svg},
 )

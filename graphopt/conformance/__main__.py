@@ -21,7 +21,7 @@ from graphopt.display.progress import progress
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     options = _parser().parse_args(arguments)
-    # not above: its help comes at once
+    # imported late, so that the help appears at once
     from graphopt.conformance.cases import Corpus
     from graphopt.conformance.check import CaseOutcome
     from graphopt.conformance.run import run
@@ -104,10 +104,10 @@ def _parser() -> argparse.ArgumentParser:
 
 _PAGE = """# Conformance
 
-What `make conformance` measured: results, gradients and updated state of graphopt against numbers
-recorded from released Paddle wheels (`tests/conformance/cases`). Tiers say how much real programs
-need a name: A all of them, B many, C some, D those of special fields; `-` is not in the index of
-the reference pages.
+`make conformance` compares results, gradients and updated state of graphopt with numbers recorded
+from released Paddle wheels (`tests/conformance/cases`), and writes this page. The tier of a name
+says which real programs need it: A all of them, B many, C some, D programs of special fields. Names
+in column `-` are not in the index of Paddle's reference pages.
 
 ## Passed cases by section and tier
 

@@ -16,7 +16,7 @@ class Finding(NamedTuple):
     operators: frozenset[str] = frozenset()
 
 
-# Relative and absolute tolerance for float32 where a case names none.
+# The default relative and absolute tolerance for float32.
 TOLERANCE = (1e-5, 1e-6)
 _HALF = (2e-3, 1e-3)
 

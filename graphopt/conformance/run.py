@@ -14,9 +14,9 @@ from graphopt.conformance.cases import Corpus
 from graphopt.conformance.check import CaseOutcome, check
 from graphopt.device import get_device, set_device
 
-# Cases that a process gets at once: enough to share what it compiled.
+# The cases of a batch for a process: enough to share compiled code.
 _BATCH = 40
-# Where time may not suffice for all, a batch is short, and of so many one comes first.
+# With a time limit, a batch is smaller, and every _APART-th one runs first.
 _SMALL_BATCH, _APART = 10, 32
 
 

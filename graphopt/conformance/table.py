@@ -9,7 +9,7 @@ from pathlib import Path
 
 from graphopt.conformance.check import CaseOutcome
 
-# the tier of a name that the index of names does not have
+# the tier of a name that the index lacks
 OTHER = "-"
 
 

@@ -18,7 +18,7 @@ from graphopt.conformance.compare import (
     violates,
 )
 
-# Gradients may differ this many times more than results.
+# The factor by which the tolerance for gradients exceeds the tolerance for results.
 _GRADIENTS = 4
 
 
@@ -46,7 +46,7 @@ class TensorCase:
             variables = self._declare()
             results = list(leaves(self._call(variables)))
             self.operators = {op.type for op in main.global_block().ops}
-            # the tensors that fluid's executor fetches know their sequence lengths
+            # tensors fetched by fluid's executor have their sequence lengths
             made_by: Any = paddle.fluid if self.is_fluid else static
             executor = made_by.Executor()
             if startup.global_block().ops:
@@ -103,7 +103,7 @@ class TensorCase:
     def _gradients(self, variables: dict[str, Any], results: list[Any]) -> dict[str, Any]:
         wanted = {f"grad {n}": v for n, v in variables.items() if self.inputs[n].get("grad")}
         if self.layer is not None:
-            # a parameter that two names share counts once
+            # a parameter with two names counts once
             parameters = {id(p): (n, p) for n, p in reversed(self.layer.state_dict().items())}
             wanted |= {f"grad state:{n}": p for n, p in parameters.values() if not p.stop_gradient}
         distinct = {id(result): result for result in results}.values()

@@ -26,7 +26,7 @@ UNK_IDX = 0
 
 Ids = Mapping[str, int]
 Clause = tuple[list[str], str, list[str]]
-"""A sentence, one of its verbs, and the labels of the words for this verb."""
+"""A sentence, one of its verbs, and the words' labels for this verb."""
 
 
 def load_dict(filename: str) -> dict[str, int]:

@@ -26,7 +26,7 @@ def load_image(file: str, is_color: bool = True) -> Array:
 def _pixels(file: str | IO[bytes], is_color: bool) -> Array:
     with pillow().Image.open(file) as image:
         if not is_color:
-            # the brightness that a JPEG file holds, rather than that of its colours
+            # the JPEG's own brightness channel, not the brightness of the decoded colors
             image.draft("L", image.size)
         upright = pillow().ImageOps.exif_transpose(image)
         if not is_color:

@@ -33,7 +33,7 @@ from graphopt.passes.engine.crash import versions
 from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
 from graphopt.runtime.settings.progress import announce
 
-# bytes of inputs that a file may hold
+# the most bytes of inputs in a file
 MOST_DATA = 4 << 20
 _SHOWN = 12
 
@@ -62,7 +62,7 @@ def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output:
         rewrites = f"{len(whole.asked)} rewrite{'s' * (len(whole.asked) != 1)}"
         print(f"equal after {rewrites}: the largest difference is {gap:.3g}{where}")
         return False
-    # the whole pipeline has left valid IR, so its parts need not be verified again
+    # the whole pipeline left valid IR, so its parts need no verification
     suspect = replace(suspect, verify_each=seen.kind is DifferenceKind.PASS)
     with announce(lambda: "searching for the rewrite", files=False):
         searched, found = _find_rewrite(suspect, seen, arguments.against)
@@ -70,7 +70,7 @@ def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output:
     for attempt in (searched, replace(suspect, trials={})):
         file, data = _write_reduced_program(subject, attempt, found, arguments)
         text = replay_file.write(file, output)
-        # a difference found op by op must appear in the whole program too
+        # a difference found op by op must also appear in the compiled program
         if replay(replay_file.read(text, str(output)), data) is not None:
             break
         print("the reduced program is right when XLA compiles it as a whole: reducing it again")

@@ -17,7 +17,7 @@ from graphopt.models.feeds import equal_lengths
 from graphopt.reference.stored import by_variable, stored_inputs
 
 Array = np.ndarray[Any, Any]
-# Absolute and relative tolerance by element type: a fused op may round differently.
+# The absolute and relative tolerance by element type: a fused op may round differently.
 TOLERANCE: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4}
 
 
@@ -66,7 +66,7 @@ def run_module(
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
         inputs = jax.device_put(
             stored_inputs(module, inputs), device
-        )  # NumPy would compute on its own
+        )  # on NumPy arrays, NumPy would compute some ops
         whole = functools.partial(alone, donate=False)
         degree = _degree(module)
         if degree > 1:
@@ -109,7 +109,7 @@ def interpret_module(
     from graphopt.reference import Unsupported, evaluate
 
     if any(port.shard_of is not None for port in signature_of(module).arguments):
-        return run_module(module, inputs, seed)  # the interpreter knows no parts
+        return run_module(module, inputs, seed)  # the interpreter supports no shards
     try:
         found = evaluate(module, stored_inputs(module, inputs), seed=seed)
         return by_variable(module, found)
@@ -173,7 +173,7 @@ def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
     given = 0
     for array in inputs.values():
         if array.dtype.kind == "f" and array.size:
-            # one after the other, so that small arrays get all of them together
+            # in sequence, so that small arrays together get all special numbers
             places = generator.permutation(array.size)[: max(round(0.3 * array.size), 1)]
             turn = np.arange(given, given + len(places))
             array.reshape(-1)[places] = np.take(special, turn, mode="wrap").astype(array.dtype)

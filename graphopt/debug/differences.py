@@ -30,15 +30,15 @@ class DifferenceKind(Enum):
     RUN = "run"
     """Compiling or running the program failed."""
     RESULTS = "results"
-    """There are more results, fewer, or others."""
+    """The sets of results differ."""
     DTYPE = "dtype"
     SHAPE = "shape"
     NAN = "nan"
-    """One has a NaN where the other has a number."""
+    """One has NaN in place of the other's number."""
     NUMBERS = "numbers"
 
 
-# one bug can make NaN for some inputs and a wrong number for others
+# one bug can produce NaN for some inputs and wrong numbers for others
 _ALIKE = (
     {DifferenceKind.NAN, DifferenceKind.NUMBERS},
     {DifferenceKind.PASS},
@@ -86,7 +86,7 @@ class Difference:
     def like(self, other: Difference) -> bool:
         """True when both may come from one bug."""
         if self.kind in (DifferenceKind.PASS, DifferenceKind.RUN) and self.result != other.result:
-            return False  # `result` has the class of the exception
+            return False  # `result` is the exception's class
         return any(self.kind in kinds and other.kind in kinds for kinds in _ALIKE)
 
 

@@ -32,9 +32,9 @@ from graphopt.errors import FeedError, GraphoptError
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import FEED, FETCH, STATE, main_function, signature_of
 
-# arrays of fewer numbers, such as sizes and axes, are often equal by chance
+# arrays with fewer elements, such as sizes and axes, are often equal by chance
 _MANY = 16
-# what is added to the name of a value that another one has
+# the suffix that makes the name of a value unique
 _NUMBERED = re.compile(r"(\.\d+)+$")
 
 
@@ -47,7 +47,7 @@ class RecordedProgram:
     made_up: Sequence[str] = ()
     """The names and shapes of its random inputs."""
     error: Exception | None = None
-    """The exception of an op, of a program that ended there."""
+    """The exception that ended the run."""
 
     @cached_property
     def ports(self) -> dict[tuple[str, str], SSAValue]:
@@ -106,11 +106,11 @@ class FirstDifference:
     result: ValueDifference
     ops: tuple[Operation, ...]
     changed: tuple[ValueDifference, ...]
-    """The parameters of these ops that differ."""
+    """The parameters of these ops whose values differ."""
     equal: tuple[SSAValue, ...]
-    """Their inputs that are equal in both programs."""
+    """The inputs of these ops that are equal in both programs."""
     missing: tuple[SSAValue, ...]
-    """Their parameters that the second program does not have."""
+    """The parameters of these ops that the second program lacks."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class ComparedPrograms:
     """The difference of the results of two programs, and the first op that differs."""
 
     found: int
-    """The number of values of the first program that the second one has."""
+    """The number of the first program's values that have an equal in the second program."""
     values: int
     largest: tuple[float, str]
-    """The largest difference of a result, and its name, where all results are equal."""
+    """The largest difference of a result, with the result's name, if all results count as equal."""
     wrong: Difference | None = None
     first: FirstDifference | None = None
 
@@ -168,7 +168,7 @@ def _run(subject: Subject, arrays: Mapping[str, Array], made_up: Sequence[str]) 
             feeds = {name: arrays[name] for name in compilation.feeds}
             sized, module = parse_for_feeds(compilation, feeds)
             subject = replace(subject, module=module, compilation=sized)
-        except GraphoptError as raised:  # with open sizes it runs up to the op that fails
+        except GraphoptError as raised:  # with open sizes, the program runs up to the failing op
             error = raised
     try:
         record(subject.module, arrays, subject.seed, into=found)
@@ -249,7 +249,7 @@ class _Twins:
         for ours, theirs in aligned:
             self._aligned.update(zip(ours.results, theirs.results, strict=False))
         self.found: dict[SSAValue, SSAValue] = {}
-        """Values of the first program with those of the second one that are equal, in order."""
+        """Values of the first program and their equals in the second program, in order."""
         for value in first.arrays:
             twin = self._find(value)
             if twin is not None:

@@ -270,7 +270,7 @@ def _complete_inputs(module: ModuleOp, given: Mapping[str, Array], seed: int) ->
     for value, port in zip(block.args, signature_of(module).arguments, strict=True):
         array = found[port.name]
         if port.kind == STATE and array.ndim > 1 and dtype_of(port.type).is_floating:
-            # weights as initializers make them, so that a deep network keeps its values in range
+            # scale weights as initializers do, so that a deep network's values stay in range
             into = math.prod(array.shape[1:]) if array.ndim > 2 else array.shape[0]
             array = (array / np.sqrt(max(into, 1))).astype(array.dtype)
         found[port.name] = as_used(value, array)

@@ -47,15 +47,15 @@ class Subject:
     origin: str
     module: ModuleOp
     known: Mapping[str, Array]
-    """Parameters, or all inputs of a script's step."""
+    """The parameters, or all inputs of a script's step."""
     steps: tuple[PassStep, ...] | None = None
     seed: int = 7
     report: Report | None = None
-    """The report of the passes, of a program that a script ran."""
+    """The report on the passes, for a script's program."""
     parts: tuple[CompilationPart, ...] = ()
-    """The time of reading it without its parameters, of a program from a file."""
+    """The times of reading the program without its parameters, for a file."""
     compilation: Compilation | None = None
-    """The compilation, of a program that has operators."""
+    """The compilation, for a program of Paddle's operators."""
 
     def context_or(self, given: PassContext, *, by_flags: bool = False) -> PassContext:
         """Return the context with which a script ran it; the given one without a script.
@@ -159,7 +159,7 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         report = compiled.report
         steps, seed = tuple(steps_of(report.context.alone().quiet())), int(key[0])
         origin = f"program {len(found) + 1} of {path}"
-        # the program of a plain run is gone when the script has ended
+        # the program of a plain run no longer exists when the script has ended
         program = compiled.compilation.program.clone()
         program.lr_schedulers = compiled.compilation.program.lr_schedulers
         compilation = replace(compiled.compilation, program=program)
@@ -312,6 +312,6 @@ def _random(port: Port, rng: np.random.Generator, sizes: Sizes) -> Array:
     if "variance" in port.name or "pow" in port.name or port.name.endswith(".w_2"):
         numbers = 0.5 + np.abs(numbers) / 2
     elif port.kind != FEED and len(dims) > 1:
-        # so that deep networks neither grow nor vanish
+        # so that values in deep networks neither grow nor vanish
         numbers /= max(np.prod(dims[1:]) if len(dims) > 2 else dims[0], 1) ** 0.5
     return numbers.astype(dtype.numpy)

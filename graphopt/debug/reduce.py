@@ -23,7 +23,7 @@ from graphopt.ir.dialect.signature import FEED, FETCH, STATE, main_function, sig
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 
 Interesting = Callable[[ModuleOp, Mapping[str, Array]], bool]
-# how far from the ops in focus a first guess reaches
+# the distances from the ops in focus that the first guesses include
 _DEPTHS = (0, 1, 2, 3, 5, 8)
 
 
@@ -84,7 +84,7 @@ def record(
     found = {} if into is None else into
     block = main_function(module).body.block
     ports = signature_of(module).arguments
-    # the device is part of what JAX remembers compiled ops by
+    # JAX caches compiled ops by device, among others
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         env: dict[Any, Any] = {
             argument: (jax.numpy.asarray(inputs[port.name]),)
@@ -239,8 +239,8 @@ class _Search:
         """Find the first interesting part around the ops in focus; the start without one."""
         for users in (False, True) if focus else ():
             for depth in _DEPTHS:
-                # fetching an inner value of a pattern would stop the pattern, so results are left
-                # out first
+                # To fetch an inner value of a pattern would prevent the match, so try without
+                # results first.
                 for results in ((), start.results):
                     chosen = self.parts.around(focus, depth, users=users)
                     part = self.parts.part(_Part(start.ops, results), chosen)
@@ -262,7 +262,7 @@ class _Search:
         while True:
             end = len(part.ops)
             while end > 0:
-                # from the end: the last ops have the fewest readers
+                # from the end: the last ops have the fewest users
                 start = max(end - size, 0)
                 rest = part.ops[:start] + part.ops[end:]
                 smaller = self.parts.part(part, rest)

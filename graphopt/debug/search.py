@@ -44,10 +44,10 @@ class LimitedRun:
 
     module: ModuleOp
     asked: tuple[str, ...]
-    """The rewrites, in order, as `--opt-bisect-limit` reports them."""
+    """The rewrites in order, as `--opt-bisect-limit` reports them."""
     outcome: RunOutcome
     failed: int = -1
-    """The step in which a pass failed, if one did."""
+    """The step whose pass failed; -1 if none did."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class WrongRewrite:
     alone: bool
     before: ModuleOp
     focus: tuple[Operation, ...]
-    """The ops of `before` that are gone after the rewrite."""
+    """The ops of `before` that the rewrite removed."""
     change: tuple[str, ...]
     """A diff of the program's text before and after the rewrite."""
 
@@ -227,7 +227,7 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
         if passed.failed < 0 and (
             seen.kind is DifferenceKind.PASS or str(passed.module) == str(module)
         ):
-            return False  # no pass fails, or nothing was rewritten: known without XLA
+            return False  # no pass fails, or nothing was rewritten; that needs no XLA
         found = tried.judge(passed if passed.failed >= 0 else tried.trial())
         return found is not None and found.like(seen)
 

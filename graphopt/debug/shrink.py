@@ -21,7 +21,7 @@ from graphopt.ir.dialect.types import dtype_of as dtype_of_type
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.engine.replay_file import MadeUp
 
-# arrays up to this size are kept
+# arrays of up to this size are kept
 FEW = 64
 
 

@@ -54,7 +54,7 @@ def summary_of_program(program: Program) -> LayerSummary:
     body, ports = function.body.block, signature_of(module).arguments
     fed = [arg for arg, port in zip(body.args, ports, strict=True) if port.kind != STATE]
     parameters = {p.name: p for p in program.all_parameters()}
-    # the parameters that a value is made of, without any feed
+    # the parameters from which a value is computed, if it depends on no feed
     held: dict[SSAValue, frozenset[str]] = {
         arg: frozenset([port.name]).intersection(parameters)
         for arg, port in zip(body.args, ports, strict=True)
@@ -221,7 +221,7 @@ def _flops_of(program: Program, call: _Call) -> int:
     block.ops = list(call.ops)
     try:
         module = parse_program(program, feeds, [call.output.name])
-    except GraphoptError:  # operators of blocks elsewhere
+    except GraphoptError:  # the operators belong to other blocks
         return 0
     finally:
         block.ops = whole

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from graphopt.display.terminal import is_terminal
 
 AFTER = 2.0
-"""Seconds of silence."""
+"""The seconds of silence before progress is shown."""
 _busy = threading.Lock()
 
 
@@ -60,7 +60,7 @@ def progress(
     finally:
         done.set()
         if time.monotonic() - start > AFTER:
-            thread.join()  # the line is gone before anything else is printed
+            thread.join()  # erase the line before anything else is printed
         _busy.release()
 
 

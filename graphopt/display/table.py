@@ -194,7 +194,7 @@ def _lines(
 def _html_row(tag: str, sides: Sequence[str], cells: Sequence[Cell]) -> str:
     found: list[str] = []
     for side, cell in zip(sides, cells, strict=True):
-        whole = "white-space:nowrap;" if side == "right" else ""  # numbers
+        whole = "white-space:nowrap;" if side == "right" else ""  # numbers do not wrap
         style = f"text-align:{side};{whole}{_HTML_STYLES.get(cell.style, '')}"
         found.append(f'<{tag} style="{style}">{escape(cell.text)}</{tag}>')
     return "".join(found)

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 WIDEST = 100
-"""The columns of a text at most, on a wider terminal too."""
+"""The most columns of a text, also on a wider terminal."""
 _NARROWEST = 60
 _CODES = {"head": "1", "good": "32", "warn": "33", "dim": "2"}
 

@@ -51,7 +51,7 @@ class ParallelEnv:
         """FLAGS_nccl_nrings, which has no effect here: XLA owns the communicators."""
         return int(os.environ.get("FLAGS_nccl_nrings", "1"))
 
-    # the names of paddle 1.8
+    # the names in Paddle 1.8
     local_rank = rank
     nranks = world_size
     dev_id = device_id

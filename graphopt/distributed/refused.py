@@ -16,7 +16,7 @@ _SHARDING = (
 )
 _SPAWN = ("it starts functions, not scripts", "python -m graphopt.launch --nproc N script.py")
 
-# name in paddle.distributed -> why it is refused, what to use instead
+# name in paddle.distributed -> the reason for the refusal, the replacement
 NAMES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
         (

@@ -27,7 +27,7 @@ from graphopt.tensor.rearrange import broadcast_tensors
 from graphopt.tensor.search import where
 from graphopt.tensor.stat import nan_to_num
 
-# so many standard deviations above the mean a count is not expected
+# larger counts, by standard deviations above the mean, are not expected
 _FAR = 30.0
 
 
@@ -90,7 +90,7 @@ class Poisson(Distribution):
                 f"and {one.batch_shape}"
             )
         largest = max(self._support(max(maximum(self.rate, one.rate))))
-        # without the last count, as in Paddle
+        # as in Paddle, without the last count
         support = _counts(cast(largest, "int32"), self.dtype, len(self.batch_shape))
         mine, theirs = self.log_prob(support), one.log_prob(support)
         return sum(exp(mine) * (mine - theirs), 0)

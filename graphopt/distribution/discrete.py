@@ -207,7 +207,7 @@ class Multinomial(Distribution):
         counts = cast(value, self.probs.dtype) if is_integer(value) else value
         logits, counts = broadcast_tensors([log(self.probs), counts])
         zero: Any = full_like(counts, 0.0)
-        # a class without chance that never comes
+        # a class of probability 0 that does not occur
         logits = where(equal(counts, zero), zero, logits)
         ways: Any = lgamma(sum(counts, -1) + 1.0) - sum(lgamma(counts + 1.0), -1)
         return ways + sum(counts * logits, -1)

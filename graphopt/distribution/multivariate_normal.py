@@ -110,7 +110,7 @@ class MultivariateNormal(Distribution):
                 "kl_divergence(): both should be batches of one shape, found "
                 f"{self.batch_shape + self.event_shape} and {one.batch_shape + one.event_shape}"
             )
-        # the trace of inverse(q) @ p is the squared norm of the factor of p in that of q
+        # trace(inverse(q) @ p) is the squared norm of inverse(factor of q) @ factor of p
         spread = triangular_solve(one._factor, self._factor, upper=False)
         away: Any = sum(square(spread), [-2, -1]) + one._distance(self.loc - one.loc)
         return one._half_log_det() - self._half_log_det() + 0.5 * (away - self.event_shape[0])

@@ -36,7 +36,7 @@ class Transform:
     in_rank: int = 0
     out_rank: int = 0
     injective: bool = True
-    # `transformed.TransformedDistribution`, which is above this module
+    # `transformed.TransformedDistribution`, which imports this module
     of_distribution: ClassVar[Callable[[Distribution, Sequence[Transform]], Distribution]]
 
     def __call__(self, input: Any) -> Any:

@@ -93,14 +93,14 @@ Tensor = LoDTensor
 _SAME = ("save", "load", "load_program_state", "set_program_state")
 _NAMES = {name: ("graphopt.static", name) for name in _SAME}
 _NAMES["set_global_initializer"] = ("graphopt.fluid.initializer", "set_global_initializer")
-# after the modules that it builds on
+# imported last, since it imports this package's other modules
 _NAMES["default_scope_funcs"] = ("graphopt.fluid.default_scope_funcs", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
 # the library that 1.8 imports on processors with AVX
 _NAMES["core_avx"] = ("graphopt.fluid.core", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
 _lazy.keep_functions(__name__)
-# the mode has these names as well
+# the mode's other names
 enable_dygraph = enable_imperative = disable_static
 disable_dygraph = disable_imperative = enable_static
 

@@ -32,7 +32,7 @@ from graphopt.runtime.settings.flags import TF32, get_flags, set_flags
 from graphopt.runtime.state.scope import Scope as Scope
 from graphopt.runtime.state.slots import SelectedRows as SelectedRows
 
-# The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
+# The predictors of 1.8: few scripts use them, and they import the readers of saved models.
 _INFERENCE = frozenset(
     (
         "AnalysisConfig",
@@ -125,7 +125,7 @@ class DataType(_ElementTypes):
     BFLOAT16 = DType("bfloat16")
 
 
-# as Paddle 2 and 3 name them
+# the names in Paddle 2 and 3
 Tensor = LoDTensor
 DenseTensor = LoDTensor
 DenseTensorArray = LoDTensorArray

@@ -112,7 +112,7 @@ def _get_var(name: str, program: Program | None = None) -> Variable:
     return (program or default_main_program()).global_block().var(name)
 
 
-# the quantisation of programs, which packages import even where they do not quantise
+# quantization of programs; packages import it even if they do not quantize
 IrGraph = absent(
     "IrGraph",
     "graphopt has no paddle.fluid.framework.IrGraph: its passes rewrite xDSL. Instead: "

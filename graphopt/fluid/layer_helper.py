@@ -216,7 +216,7 @@ class LayerHelper:
             )
 
 
-# in 1.8, the base class of the helpers of static programs and of dynamic mode
+# in 1.8, the common base class of helpers for static programs and dynamic mode
 LayerHelperBase = LayerHelper
 
 publish(globals(), __name__)

@@ -22,7 +22,7 @@ from graphopt.tensor.creation import assign
 from graphopt.tensor.math import add, divide, multiply, scale, sqrt, square
 
 _LAST = "parameter_list regularization grad_clip name"
-# class of paddle.optimizer -> the order of the arguments in 1.8
+# class of paddle.optimizer -> 1.8's order of arguments
 _ARGUMENTS = {
     "SGD": f"learning_rate {_LAST}",
     "Momentum": "learning_rate momentum parameter_list use_nesterov regularization grad_clip name",
@@ -59,8 +59,8 @@ def _make_optimizer_class(name: str) -> type[modern.Optimizer]:
             if name in _WITHOUT_DEFAULT and "learning_rate" not in given:
                 raise TypeError(f"{name}Optimizer() needs the argument 'learning_rate'")
             if name == "Ftrl" and "l2" in given:
-                given["l2"] *= 0.5  # what 1.8 adds once is added twice since
-            # incubate's LarsMomentum has kept the names of 1.8
+                given["l2"] *= 0.5  # 1.8 adds this term once, later releases twice
+            # incubate's LarsMomentum keeps the names of 1.8
             renamed = {} if name == "LarsMomentum" else _RENAMED
             super().__init__(**{renamed.get(k, k): v for k, v in given.items()})
 
@@ -74,12 +74,12 @@ def _make_optimizer_class(name: str) -> type[modern.Optimizer]:
             return super().minimize(loss, startup_program, parameter_list, no_grad_set)
 
     if name == "Lamb":
-        # 1.8 does not correct the bias of the moments
+        # 1.8 does not correct the moments' bias
         Made.accumulator = _without_powers(base)
     if name == "Adadelta":
         Made.append_update = _adadelta
     if name == "Momentum":
-        # 1.8 adds every regularizer's term to the gradient
+        # 1.8 adds each regularizer's term to the gradient
         Made.updates_decay = modern.Optimizer.updates_decay
     if name == "Adam":
         Made.attributes = _with_epsilon_of_1_8(base)

@@ -20,7 +20,7 @@ from graphopt.runtime.settings.run_times import RunTimes, keep, kept_times
 Times = Sequence[float]
 _STATES = ("CPU", "GPU", "All")
 _TRACERS = ("Default", "OpDetail", "AllOpDetail")
-# sorted_key -> its words in the report, and the number to sort by
+# sorted_key -> its description in the report, and the sort key
 _KEYS: dict[str, tuple[str, Callable[[Times], float] | None]] = {
     "default": ("event first end time", None),
     "calls": ("number of calls", len),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 _READER = "it reads data inside the program, where graphopt has only feeds"
 
-# name in fluid.layers -> why it is refused, what to use instead
+# name in fluid.layers -> the reason for the refusal, the replacement
 LAYERS: dict[str, tuple[str, str]] = {
     "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
 }
 
-# name in fluid -> why it is refused, what to use instead
+# name in fluid -> the reason for the refusal, the replacement
 FLUID: dict[str, tuple[str, str]] = {
     "DataFeedDesc": (_READER, "fluid.DatasetFactory, with set_use_var"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),

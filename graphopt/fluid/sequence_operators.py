@@ -32,9 +32,9 @@ class SequenceLayer:
     lists: tuple[str, ...] = ()
     """The slots that hold a list of variables."""
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Arguments that no attribute has."""
+    """Arguments without a corresponding attribute."""
     makes_lengths: bool = False
-    """The results are sequences where the inputs are not, too."""
+    """True when the results are sequences even if no input is."""
 
 
 def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) -> SequenceLayer:
@@ -204,7 +204,7 @@ def appended_as_layer(
         return None
     if row.makes_lengths:
         if not set(outputs or {}) <= set(row.outputs):
-            return None  # its lengths are among its outputs
+            return None  # its outputs already include the lengths
     elif not any(map(levels_of, values)):
         return None
     with program_guard(block.program):
@@ -225,7 +225,7 @@ def _append(
         for slot, values in given.items()
         if values
     }
-    # the operator's defaults, which are not always the layer's
+    # the operator's defaults, which may differ from the layer's
     values = {**operators()[type].defaults, **attrs}
     arguments |= {row.attrs[name]: value for name, value in values.items() if name in row.attrs}
     arguments |= row.fixed

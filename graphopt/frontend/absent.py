@@ -41,7 +41,7 @@ class AbsentModule(ModuleType):
         super().__init__(name, words)
         self.words = words
         self.package = package
-        self.__path__ = list[str]()  # a package, whose modules can be imported
+        self.__path__ = list[str]()  # marks it as a package, so that its modules can be imported
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

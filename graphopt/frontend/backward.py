@@ -87,7 +87,7 @@ def gradients(
         raise ValueError(
             f"gradients(): there are {len(outs)} targets but {len(weights)} target_gradients"
         )
-    # as in Paddle, a target that is given twice counts once, with its last weight
+    # as in Paddle, a repeated target counts once, with its last weight
     weighted = {target.name: (target, weight) for target, weight in zip(outs, weights, strict=True)}
     outs, weights = map(list, zip(*weighted.values(), strict=True))
     path = path_between(outs, wrt, _names(no_grad_set, "no_grad_set"))

@@ -19,9 +19,9 @@ class Path:
     inputs: frozenset[str]
     stops: tuple[str, ...]
     end: int
-    """Position of the derivative in the operator list."""
+    """The derivative's position in the operator list."""
     before_loop: tuple[str, ...] = ()
-    """Inputs that a loop changes in place; as in Paddle, the gradient is of their first value."""
+    """Inputs that a loop changes in place; as in Paddle, the gradient is for the first value."""
     tables: frozenset[str] = frozenset()
     """Inputs that only lookups with sparse gradients read."""
 
@@ -67,7 +67,7 @@ def with_stops_of_leaves(
     """
     block = loss.block
     if block.parent is not None:
-        return path  # only derivatives of the global block give other gradients
+        return path  # only derivatives of the global block return other gradients
     used = {name for op in block.ops[: path.end] for name in op.input_arg_names}
     made = {n for op in block.ops if any(op.input_arg_names) for n in op.output_arg_names}
     known = {p.name for p in wanted} | made | no_grad
@@ -86,9 +86,8 @@ def _path_among(
 
     A write hides an input that the path misses because it is overwritten after its use. In a branch
     the path begins with the operators before it in enclosing blocks; their positions count back
-    from
-    -1. Names may be written more than once: a name means the value of its last write before the
-    operator in question.
+    from -1. Names may be written more than once: a name means the value of its last write before
+    the operator in question.
     """
     block = targets[0].block
     around = _ops_around(block)
@@ -104,7 +103,7 @@ def _path_among(
     dependent = _dependent(ops, starts)
     last_write = {name: i for i, op in enumerate(ops) for name in op.output_arg_names}
     needed = {target.name for target in targets}
-    used_before: dict[str, int] = {}  # start -> the write that hides the value that was used
+    used_before: dict[str, int] = {}  # start -> the write that hides the used value
     next_write: dict[str, int] = {}
     reached: set[str] = set()
     stops: dict[str, None] = {}

@@ -21,7 +21,7 @@ from graphopt.ir.program import undo
 from graphopt.ir.program.location import is_users
 from graphopt.runtime.settings.flags import full_traceback
 
-# what remains to be done with a result
+# the last step on a result
 Finish = Callable[[Any], Any]
 _RAISE = opmap["RAISE_VARARGS"]
 _Error = TypeVar("_Error", bound=BaseException)
@@ -63,7 +63,7 @@ def _users(entry: TracebackType | None) -> TracebackType | None:
 
 _PLAIN = "_plain"
 _PACKAGE = __name__.partition(".")[0] + "."
-# the records of programs
+# the modules of program records
 _INSIDE = f"{_PACKAGE}ir."
 _ALSO = ("__init__", "__call__")
 
@@ -88,13 +88,13 @@ def publish_object(found: Any, package: str, name: str) -> Any:
     if not isinstance(found, FunctionType):
         return found
     made = called_from_outside(found, checks_of(package, name, found))
-    # pickle finds it again where it is offered
+    # pickle looks it up where it is published
     made.__module__, made.__qualname__ = package, name
     return made
 
 
 def _is_offered(module: str) -> bool:
-    # a function that the package itself offers is another one in a package of older names
+    # the dot also matches `graphopt` itself: packages of older names publish its functions again
     return f"{module}.".startswith(_PACKAGE) and not module.startswith(_INSIDE)
 
 
@@ -120,7 +120,7 @@ def _own_form(
     found = re.search(r"got an unexpected keyword argument '(\w+)'$", said)
     if found is None:
         return None
-    # for errors alone
+    # only errors need these imports
     from difflib import get_close_matches
     from inspect import signature
 
@@ -144,9 +144,9 @@ def called_from_outside(
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True  # pytest and IPython leave this frame out
+        __tracebackhide__ = True  # pytest and IPython omit this frame
         finish: Finish | None = None
-        while True:  # once more where a parameter has another name, and without later ones
+        while True:  # try again after renaming parameters, and without parameters of later releases
             start = undo.begin()
             try:
                 for check in checks:
@@ -162,7 +162,7 @@ def called_from_outside(
                 kept = error.__traceback__
                 if shorten(error).__traceback__ is kept:
                     raise
-                raise error  # FLAGS_graphopt_full_traceback=1 shows where in graphopt
+                raise error  # FLAGS_graphopt_full_traceback=1 shows the position in graphopt
             undo.commit(start)
             return found
 

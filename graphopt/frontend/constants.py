@@ -10,7 +10,7 @@ import numpy as np
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import EMPTY, Variable
 
-# the attribute that holds the values of each dtype, as in Paddle's saved programs
+# the attribute with the values of each dtype, as in Paddle's saved programs
 _ATTRIBUTES = {
     "bool": "bool_values",
     "float16": "fp32_values",

@@ -344,7 +344,7 @@ class BlockDesc(_Record):
         self._block._rename_var(_text(old), _text(new))
 
 
-# the version of a program whose digest is known, and the digest
+# the digest of a program, and the program's version at that time
 _hashes: WeakKeyDictionary[Program, tuple[int, str]] = WeakKeyDictionary()
 
 

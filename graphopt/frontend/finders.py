@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _ROOT = __name__.partition(".")[0]
-# modules of other releases, under the name that they have here; for a file whose functions are in
-# several files here, the package that has them all
+# Module names of other releases and their names here. A file whose functions are in several files
+# here maps to their package.
 _RENAMED = {
     "base": "fluid",
     "core": "fluid.core",
@@ -80,7 +80,7 @@ class MissingNames(MetaPathFinder):
         name = fullname.replace(_ROOT, "paddle", 1)
         text = words(name)
         if text is not None:
-            # under another name the import system would replace the message by its own
+            # under another name, the import system would replace the message
             raise ModuleNotFoundError(text, name=name)
 
 
@@ -120,5 +120,5 @@ class _SameModule(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # the import system has put its own spec there
+        # the import system has replaced the module's spec
         module.__spec__ = self.spec

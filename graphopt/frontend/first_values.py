@@ -92,7 +92,7 @@ def _without_feed(variable: Variable) -> Program | None:
         keep_only(twin, [], [variable.name])
     except ValueError:
         return None
-    twin.readers = []  # what is left reads nothing
+    twin.readers = []  # the remaining operators read no data
     made = {name for block in twin.blocks for op in block.ops for name in op.output_arg_names}
     return twin if variable.name in made else None
 

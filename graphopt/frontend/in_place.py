@@ -76,7 +76,7 @@ def write(target: Variable, made: Variable, call: str) -> Variable:
     if made is target:
         return target
     block = default_main_program().current_block()
-    # a trace has twins of the variables that it takes over from other programs
+    # a trace has twins of variables from other programs
     found = block.find_var(target.name)
     own = target if found is None else found
     if made.dtype == own.dtype and agree(made.shape, own.shape):

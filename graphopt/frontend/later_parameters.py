@@ -18,9 +18,9 @@ from graphopt.frontend.mode import would_be_dynamic
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
 
-# the packages of functions that give tensors
+# packages whose functions return tensors
 _OF_TENSORS = ("graphopt.tensor.", "graphopt.nn.functional.", "graphopt.fft.")
-# the functions that make tensors
+# functions that create tensors
 _MAKERS = """
     arange empty empty_like eye fftfreq full full_like linspace ones ones_like rand rand_like randn
     randn_like randperm range rfftfreq standard_normal uniform zeros zeros_like

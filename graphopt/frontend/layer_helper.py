@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.frontend import sequence_notes as sequence_notes  # hands lengths on to results
+from graphopt.frontend import sequence_notes as sequence_notes  # passes lengths on to results
 from graphopt.frontend.initializers.base import Initializer
 from graphopt.frontend.initializers.defaults import default_initializer_of
 from graphopt.frontend.mode import current_op_attrs, get_default_dtype, require_static

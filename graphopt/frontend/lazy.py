@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# module and name in it; no name for the module itself
+# (module, name in it); an empty name stands for the module itself
 Source = tuple[str, str]
-# why a name is refused, and what to use instead
+# (the reason for a refusal, the replacement)
 Refusal = tuple[str, str]
 
 
@@ -82,7 +82,7 @@ def attach(
 
     module["__getattr__"] = look
     module["__dir__"] = lambda: sorted({*module, *known})
-    # a package, so that imports of a missing name reach `finders.MissingNames`
+    # marks it as a package, so that imports of a missing name reach `finders.MissingNames`
     module.setdefault("__path__", list[str]())
 
 

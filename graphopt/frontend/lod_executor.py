@@ -20,7 +20,7 @@ from graphopt.runtime.state.scope import global_scope as global_scope
 from graphopt.runtime.state.scope import scope_guard as scope_guard
 from graphopt.runtime.state.slots import Tensor
 
-# as C++ calls them
+# the names in C++
 _NAMES = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}
 
 

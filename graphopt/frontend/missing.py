@@ -22,7 +22,7 @@ _DATA_PARALLEL = "static.CompiledProgram(program).with_data_parallel(loss_name),
 _FEED = "paddle.io.DataLoader, or arrays that a Python generator feeds"
 _QUANTISED = "saved quantised models are read without conversion"
 
-# modules of Paddle that are missing as a whole: what to use instead
+# missing modules of Paddle -> their replacements
 MODULES: Mapping[str, str] = {
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.compat.nn": "the layers of paddle.nn",
@@ -105,7 +105,7 @@ MODULES: Mapping[str, str] = {
     "paddle.utils.download": "download the file by hand, and give its path",
 }
 
-# what to use instead of other names, by the module or class that lacks them; `*` is any other name
+# replacements of other names, by the module or class that lacks them; `*` is any other name
 _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle": {
         "paddle.cast, with one of the dtypes of paddle": (
@@ -196,7 +196,7 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
     "paddle.version": {"paddle.version.full_version": "*"},
 }
 
-# where a name is looked for when another place lacks it, the usual places first
+# the places to search for a name that another place lacks, the usual ones first
 HOMES = (
     *("paddle", "paddle.nn.functional", "paddle.static", "paddle.static.nn", "paddle.nn"),
     *("paddle.linalg", "paddle.fluid.layers", "paddle.fluid"),
@@ -278,7 +278,7 @@ def _unknown(owner: str, name: str, names: Iterable[str]) -> AttributeError:
     """Build the error for a name that Paddle lacks, too; suggest the nearest of `names`."""
     text = f"{owner} has no attribute '{name}'"
     if not name.startswith("_"):
-        from difflib import get_close_matches  # for errors alone
+        from difflib import get_close_matches  # only errors need this import
 
         for near in get_close_matches(name, [each for each in names if each[0] != "_"], 1, 0.7):
             text += f"; did you mean '{near}'?"
@@ -292,7 +292,7 @@ def explain(module: MutableMapping[str, Any]) -> None:
         raise name_error(module["__name__"], name)
 
     module["__getattr__"] = look
-    # a package, so that imports of a missing name reach `finders.MissingNames`
+    # marks it as a package, so that imports of a missing name reach `finders.MissingNames`
     module.setdefault("__path__", list[str]())
 
 

@@ -33,7 +33,7 @@ from graphopt.ir.program.location import caller_level
 Record = list[np.ndarray[Any, Any]]
 _KINDS = {"float32": "float", "int64": "uint64"}
 _REMOTE = ("hdfs:", "afs:")
-# a folder in which `import paddle` is graphopt, for the readers that a script starts
+# a folder in which `import paddle` imports graphopt, for readers that a script starts
 _AS_PADDLE = Path(__file__).parent / "as_paddle"
 
 
@@ -51,7 +51,7 @@ class SlotDataset:
         self._batch_size = 1
         self._pipe_command = "cat"
         self._variables: list[Variable] = []
-        # words at the start of each line that are no slot: an identifier, text
+        # the words before the slots of each line: an identifier, text
         self._before: dict[str, bool] = {"ins_id": False, "content": False}
         self._warned = False
 

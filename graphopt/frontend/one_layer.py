@@ -44,7 +44,7 @@ def made_by(own: str, numbers: Sequence[int], function: Callable[[], R]) -> R:
 
     Result i becomes `<own>.tmp_<numbers[i]>`, if the function created it.
     """
-    # a name that a script gives may come twice
+    # scripts may use a name twice
     inner = unique_name.generate(f"{own}/part")
     block = default_main_program().current_block()
     first = len(block.ops)

@@ -46,7 +46,7 @@ class PaddleFinder(MetaPathFinder):
             above = sys.modules.get(package)
             known = isinstance(above, AbsentModule) or last in paddle_modules().get(package, ())
             namesake = getattr(above, last, None)
-            # a module would take the place of a function of that name
+            # a module would replace the function of that name
             if not known or (callable(namesake) and not isinstance(namesake, Absent)):
                 raise
             text = f"graphopt has no module {fullname}. Instead: the names of {package}"
@@ -71,7 +71,7 @@ def forget() -> None:
     """Remove every `paddle` module, and the placeholders of missing ones, from `sys.modules`."""
     for name, module in list(sys.modules.items()):
         if isinstance(module, AbsentModule):
-            # the import system has put it into the module of graphopt that is above it
+            # the import system has set it as an attribute of its parent in graphopt
             parent, _, last = name.rpartition(".")
             vars(sys.modules.get(own_name(parent), module)).pop(last, None)
         elif name.partition(".")[0] != "paddle":

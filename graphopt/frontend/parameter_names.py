@@ -50,7 +50,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "recurse": ("include_sublayers",),
     "stat_dict": ("state_dict",),
 }
-"""The name in another release, and those that the parameter may have here."""
+"""A parameter's name in another release -> its possible names here."""
 
 
 def with_own_names(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any] | None:

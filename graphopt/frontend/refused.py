@@ -15,7 +15,7 @@ _CUDA = "random numbers do not come from CUDA's generators here"
 _STATELESS = "random numbers follow from a seed and the number of the run"
 _VALUES = "a variable has no values before the program runs"
 
-# name in paddle -> why it is refused, what to use instead
+# name in paddle -> the reason for the refusal, the replacement
 NAMES: Mapping[str, tuple[str, str]] = {
     "DataParallel": (_DYNAMIC, "static.CompiledProgram(program).with_data_parallel(loss_name)"),
     "grad": (_DYNAMIC, "static.gradients(targets, inputs)"),

@@ -13,9 +13,9 @@ from types import ModuleType, TracebackType
 from graphopt.frontend.paddle_names import PaddleFinder, forget, hint
 from graphopt.frontend.version import of_a_script
 
-# what a shell reports for a program that Ctrl-C ended
+# the exit code that a shell reports for a program that Ctrl-C ended
 _INTERRUPTED = 130
-# the import, or another use, of fluid in a script
+# an import or other use of fluid in a script
 _FLUID = re.compile(rb"\bpaddle\.fluid\b|\bfrom\s+paddle\s+import\b[^\n]*\bfluid\b")
 
 

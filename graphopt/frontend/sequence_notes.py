@@ -18,7 +18,7 @@ from graphopt.ir.program.location import caller_location
 Level = str | tuple[int, ...] | int
 Levels = tuple[Level, ...]
 
-# the slots whose first variable operators share the lengths of, as Paddle's shape rules do
+# the slots whose first variable passes its lengths on, as in Paddle's shape rules
 _FIRST = ("X", "Input", "Ids", "Logits")
 # the attributes of operators that run blocks
 _BLOCKS = ("sub_block", "blocks")

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 OWN = "0.2.0"
-# the releases whose names `paddle.*` and `paddle.fluid` have
+# the releases whose names `paddle.*` and `paddle.fluid` follow
 PADDLE = "2.6.2"
 FLUID = "1.8.5"
 
 _FORM = re.compile(r"\d+(\.\d+){0,3}")
 _shown = OWN
-_asked = ""  # by FLAGS_graphopt_paddle_version
+_asked = ""  # the version that FLAGS_graphopt_paddle_version requests
 
 
 def version() -> str:
@@ -36,7 +36,7 @@ def version_hint(error: BaseException) -> str | None:
 @contextmanager
 def of_a_script(uses_fluid: bool) -> Iterator[None]:
     """Show the version whose names a script uses, or the flag's, instead of graphopt's own."""
-    # only scripts need the flags, and `graphopt.__version__` is quick without them
+    # only scripts need the flags; `graphopt.__version__` is fast without them
     from graphopt.runtime.settings.flags import paddle_version
 
     global _shown, _asked

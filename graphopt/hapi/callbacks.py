@@ -19,7 +19,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.lr import LRScheduler as Scheduler
 
 Logs = dict[str, Any]
-# the modes of a model by the words that callbacks have for them
+# the modes of a model, by their names in callbacks
 MODES = ("train", "eval", "predict")
 _TITLE = (
     "The loss value printed in the log is the current step, and the metric is the average value of "

@@ -62,7 +62,7 @@ class Model:
         self._base = current()
         self._programs: ModelPrograms | None = None
 
-    # -- what it is made of ------------------------------------------------------------------------
+    # -- preparation -------------------------------------------------------------------------------
 
     def prepare(
         self, optimizer: Any = None, loss: Any = None, metrics: Any = None, amp_configs: Any = None

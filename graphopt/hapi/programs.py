@@ -71,7 +71,7 @@ class ModelPrograms:
         """
         recipe, program = self.recipe, self._base.clone()
         if mode != TRAIN:
-            while program.global_block().ops:  # a schedule of the learning rate is for training
+            while program.global_block().ops:  # a learning-rate schedule is for training only
                 program.global_block()._remove_op(0)
         losses: list[Variable] = []
         metrics: list[list[Variable]] = []

@@ -17,7 +17,7 @@ from graphopt.incubate.operators import (
 from graphopt.optimizer.lookahead import LookAhead as LookAhead
 from graphopt.optimizer.model_average import ModelAverage as ModelAverage
 
-# it imports paddle.fluid
+# these modules import paddle.fluid
 _MODULES = {name: (f"graphopt.incubate.{name}", "") for name in ("layers", "passes")}
 _lazy.attach(globals(), _MODULES)
 publish(globals(), __name__)

@@ -51,8 +51,8 @@ _PRECISION = "the program runs in the precision that it was saved with"
 _LOG = "there is no log to turn off"
 _NAMES = "inputs are always given by name or in order"
 
-# Method of Config that changes an option -> the option, its value when called without arguments,
-# and why it changes nothing here. `summary()` shows them.
+# Method of Config that sets an option -> the option, its value without arguments, and the reason
+# why it has no effect here. `summary()` shows them.
 WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
     "collect_shape_range_info": ("collect_shape_range_info", True, _LIBRARY),
     "disable_glog_info": ("enable_log", False, _LOG),
@@ -90,7 +90,7 @@ WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
     "switch_use_feed_fetch_ops": ("use_feed_fetch_ops", True, _NAMES),
 }
 
-# method of Config that returns an option -> the option, and its value before it is set
+# method of Config that returns an option -> the option, and its default
 QUERIES: dict[str, tuple[str, Any]] = {
     "glog_info_disabled": ("log_disabled", True),
     "ir_optim": ("ir_optim", True),

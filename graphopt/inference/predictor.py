@@ -54,7 +54,7 @@ class Tensor:
 
     def share_external_data(self, data: Any) -> None:
         """Copy an array in, or a LoDTensor with its sequences."""
-        sequences = getattr(data, "lod", None)  # only a LoDTensor has them
+        sequences = getattr(data, "lod", None)  # only a LoDTensor has sequences
         self.copy_from_cpu(data if sequences is None else np.asarray(data))
         if sequences is not None:
             self.set_lod(sequences())
@@ -182,7 +182,7 @@ def _read(config: Config) -> ImportedModel:
     if config.prog_file():
         program, given = config.prog_file(), config.params_file() or None
         if given and not Path(given).exists() and not has_parameters(program):
-            given = None  # Paddle 3 writes no file of parameters then, and does not miss it
+            given = None  # Paddle 3 then writes no file of parameters, and accepts its absence
         return read_model(program, given)
     return read_model(config.model_dir())
 

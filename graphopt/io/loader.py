@@ -152,7 +152,7 @@ class DataLoader:
         except BaseException:
             workers.close()
             raise
-        # those of an epoch that is left early are not kept: a thread may still wait for them
+        # the workers of an unfinished epoch are not kept: a thread may still wait for them
         if self._persistent and self._workers is None:
             self._workers = workers
         else:

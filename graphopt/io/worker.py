@@ -60,7 +60,7 @@ def _work(
     global _here
     _here = info
     for other in others:
-        other.close()  # the pipe ends for this process when the loader's process ends
+        other.close()  # the pipe ends for this process when the loader's process exits
     random.seed(info.seed + info.id)
     np.random.seed(np.random.SeedSequence([info.seed, info.id]).generate_state(4))
     epoch, fetch = None, recipe.fetcher()
@@ -149,7 +149,7 @@ class Workers:
                 elif worker in alive:
                     alive.remove(worker)
         finally:
-            # what a caller did not take is not for the next epoch
+            # drop batches that the caller did not take, which the next epoch must not get
             for worker in under_way:
                 self._receive(worker)
 

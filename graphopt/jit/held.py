@@ -121,7 +121,7 @@ class HeldContents:
                     writes.setdefault(old.name, (old, new))
         replaced = {id(place.before) for place in changed}
         for place in self._places():
-            # a list that another took the place of is held no more
+            # a replaced list is held no more
             if isinstance(place.before, Variable) and id(place.container) not in replaced:
                 old, new = writes.get(place.before.name, (None, place.after))
                 if old is place.before and place.after is not new:
@@ -175,7 +175,7 @@ class HeldContents:
             if isinstance(after, Variable) and after is not before:
                 yield before, after
         elif isinstance(before, (list, tuple, dict)) and isinstance(after, type(before)):
-            # a list may have been changed before another took its place
+            # a list may have changed before its replacement
             items = self._containers.get(id(before), (before, _items(before)))[1]
             found = _items(after)
             if items.keys() == found.keys():
@@ -206,7 +206,7 @@ def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
     Raises UnsupportedError where it has to, but cannot.
     """
     if isinstance(old.block.program, TracedProgram):
-        return False  # what an earlier trace left there, which no program has read
+        return False  # an earlier trace left it there, and no program has read it
     fits = new.dtype == old.dtype and agree(new.shape, old.shape)
     if fits and new.block.idx == 0:
         return True

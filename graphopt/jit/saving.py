@@ -15,7 +15,7 @@ from graphopt.jit.static_function import StaticFunction
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
 
-# arguments that have an effect here
+# the arguments with an effect here
 _CONFIGS = ("output_spec", "with_hook", "clip_extra", "skip_forward")
 
 

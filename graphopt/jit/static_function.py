@@ -34,7 +34,7 @@ from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import global_scope
 from graphopt.static.input import InputSpec
 
-# Traces of one function; arguments of more kinds than this are traced again.
+# The most traces of a function; further kinds of arguments are traced again each time.
 MOST_TRACES = 64
 
 
@@ -67,7 +67,7 @@ class StaticFunction(TracedFunction):
         """Bind the method to an object."""
         if owner is None:
             return self
-        # each object keeps its own, so that they end together; a base class has another
+        # each object keeps its own bound methods, with its lifetime; a base class has others
         methods = vars(owner).setdefault("_static_methods", {})
         if self not in methods:
             method = MethodType(self.dygraph_function, owner)
@@ -140,7 +140,7 @@ class StaticFunction(TracedFunction):
         layer = self.layer
         layers = [] if layer is None else layer.sublayers(include_self=True)
         modes = tuple(each.training for each in layers)
-        # a program keeps to one scope, and structures differ by their names
+        # a program belongs to one scope, and structures with other names differ
         key = tuple(map(key_of, specs.leaves)), tuple(specs.names()), modes, global_scope()
 
         def make_program() -> Trace:

@@ -51,7 +51,7 @@ class Trace:
     ) -> None:
         self._sources = tuple(sources)
         while not self._is_traced(function, specs):
-            pass  # what was one variable is several now
+            pass  # a variable had to be split: trace again
         self._check(function)
         self.compile(strategy)
         self._executor = Executor()
@@ -72,7 +72,7 @@ class Trace:
             if isinstance(error, RecursionError):
                 raise _without_end(error) from None
             raise
-        # a function may have changed the type of an input, which is another variable then
+        # the function may have changed an input's type, which creates another variable
         self.inputs = [self.main_program.global_block().var(name) for name in names]
         if held.leave_unknown(self.main_program):
             self._check_again(function, specs, held)
@@ -179,7 +179,7 @@ class Trace:
         )
 
 
-# the functions that branches and loops become
+# the functions generated for branches and loops
 _MADE = re.compile(r"_(yes|no|body|test)_\d+")
 
 

@@ -28,7 +28,7 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.runtime.state.scope import global_scope
 from graphopt.static.input import InputSpec
 
-# the ends of the names of the files of a saved layer
+# the file name suffixes of a saved layer
 INFER_MODEL_SUFFIX = _SUFFIX = ".pdmodel"
 INFER_PARAMS_SUFFIX = ".pdiparams"
 INFER_PARAMS_INFO_SUFFIX = ".pdiparams.info"

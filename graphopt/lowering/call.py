@@ -30,7 +30,7 @@ from graphopt.lowering.registry import RULES
 Array = Any
 Lanes = tuple[Array, ...]
 Environment = dict[Any, Any]
-"""The lanes of each SSA value, and the pullbacks of ops with regions by op."""
+"""The lanes of each SSA value, and the pullbacks of each op with regions."""
 _WITH_LOOPS = (Polygamma, SequenceReverse)
 
 
@@ -193,13 +193,13 @@ def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, .
         rows = [operands[1].shape[0] for operands in lanes]
         return [(x * (own / sum(rows)),) for (x, _), own in zip(lanes, rows, strict=True)]
     if ("sync", True) not in call.attrs:
-        # what replicas exchange has one shape everywhere, so that it can be stacked
+        # All replicas exchange values of one shape, so the lanes can be stacked.
         mapped = replace(call, replicas=Replicas(AXIS, count))
         stacked = [jnp.stack(values) for values in zip(*lanes, strict=True)]
         results = jax.vmap(lambda *values: mapped(values, None), axis_name=AXIS)(*stacked)
         return [tuple(result[lane] for result in results) for lane in range(count)]
-    # synchronised batch normalisation is batch normalisation of all lanes' rows; each lane keeps
-    # its own ones, made with its own scale and bias, which so get this lane's gradient
+    # Synchronized batch norm is batch norm over the rows of all lanes. Each lane keeps the rows
+    # that its own scale and bias produced, so that these get this lane's gradient.
     joined = jnp.concatenate([operands[0] for operands in lanes])
     by_lane: list[tuple[Array, ...]] = []
     start = 0

@@ -28,7 +28,7 @@ from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
 from graphopt.lowering.sums import sum_of, zeros_of
 
 _MANY = 16
-"""Of more branches, one is computed again, as room for what each of them needs costs more."""
+"""From more branches on, one is recomputed: residuals for every branch would cost more."""
 
 Values = Mapping[SSAValue, Array]
 

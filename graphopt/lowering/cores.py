@@ -19,14 +19,14 @@ def quota(own: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/c
     """
     try:
         lines = own.read_text("utf-8").splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return CORES
     limits = [CORES]
     for line in lines:
         _, kinds, path = line.split(":", 2)
         if kinds and "cpu" not in kinds.split(","):
             continue
-        # version 2 has no kinds; beside version 1 it is mounted as `unified`
+        # cgroup version 2 has no kinds; a hybrid setup mounts it as `unified`
         for folder in (mounted / kinds, mounted / ("cpu" if kinds else "unified")):
             inner = folder / path.lstrip("/")
             around = (each for each in (inner, *inner.parents) if each.is_relative_to(folder))
@@ -41,7 +41,7 @@ def _limits(group: Path) -> Iterator[int]:
             words = [word for name in names for word in (group / name).read_text("utf-8").split()]
         except OSError:
             continue
-        # `max` in version 2 and -1 in version 1 are no limits
+        # `max` in version 2 and -1 in version 1 mean no limit
         if len(words) == 2 and all(word.isdigit() for word in words):
             time, period = map(int, words)
             yield max(-(-time // max(period, 1)), 1)

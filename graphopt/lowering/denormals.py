@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-# the machine, the place of the control word in glibc's `fenv_t`, and the bits that flush
+# machine -> the position of the control word in glibc's `fenv_t`, and its bits for flushing
 _MODES = {
     "x86_64": (7, 0x8040),  # MXCSR: flush to zero, denormals are zeros
     "aarch64": (0, 1 << 24),  # FPCR: flush to zero
 }
-_WORDS = 16  # at least the size of `fenv_t`
-# they are computed from denormal numbers, so before there are none
+_WORDS = 16  # no less than the size of `fenv_t`
+# NumPy computes these limits from denormal numbers, so compute them before any flushing
 _LIMITS = tuple(map(np.finfo, (np.float16, np.float32, np.float64)))
 
 

@@ -91,13 +91,13 @@ def _compute(
     if not isinstance(value, OpResult) or not isinstance(op, PdOp) or not gives_numbers(op):
         return None
     if isinstance(op, ShapeOf):
-        if op.input not in env:  # inside a region, which has only the values that it reads
+        if op.input not in env:  # inside a region, which binds only captured values
             return None
         return np.asarray(env[op.input][lane].shape, np.int32)
     operands: list[Numbers] = []
     for operand in op.operands:
         found = _fold_value(operand, env, lane, memo)
-        if found is None:  # at once: a condition may be made of a thousand others
+        if found is None:  # return at once: a condition may depend on a thousand others
             return None
         operands.append(found)
     with jax.ensure_compile_time_eval():

@@ -64,11 +64,11 @@ from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
 DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward, Rnn)
-"""The ops whose keys are those of `hashing.py`: arrays of two words."""
+"""The ops with keys for `hashing.py`: arrays of two words."""
 Compute: TypeAlias = "Callable[[Environment, Context], Sequence[Lanes]]"
 T = TypeVar("T")
 MOST_HELD = 1 << 16
-"""The bytes of a constant that a program which runs op by op makes once for all runs."""
+"""The most bytes of a constant that is cached for all runs of a program that runs op by op."""
 _COMPUTING = "while computing"
 _NO_KEYS = [None]
 
@@ -86,15 +86,15 @@ class Context:
     lanes: int = 1
     by_op: bool = False
     keeps_values: bool = False
-    """With `by_op`, no value is freed before the end, for those who look at all of them."""
+    """With `by_op`, no value is freed before the end, for callers that inspect all values."""
     lane: int | None = None
-    """Index of this lane inside a region, which is evaluated lane by lane."""
+    """The index of this lane inside a region; regions are evaluated lane by lane."""
     order: Order | None = None
-    """The numbers of the ops whose results are checked for NaN and infinities, if any."""
+    """The numbers of the ops whose results are checked for NaN and infinities; None for none."""
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
-    """With `by_op`, what is made once for all runs, by what it is made of."""
+    """With `by_op`, the cache of all runs."""
     rng_shift: Any = 0
-    """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
+    """The offset of random op numbers, in a layer of a `pd.layers`."""
 
     def once(self, key: Any, make: Callable[[], T]) -> T:
         """Call `make`; cache its result for all runs of a program that runs op by op."""
@@ -233,7 +233,7 @@ def _evaluate_by_op(block: Block, env: Environment, context: Context) -> None:
             for result, lanes in zip(op.results, compute(env, context), strict=True):
                 env[result] = lanes
             for value in over:
-                # shapes are read from what is traced, which has no memory
+                # tracers supply shapes, and hold no memory
                 if not isinstance(env[value][0], Tracer):
                     del env[value]
     except Exception as error:
@@ -344,7 +344,7 @@ def _constant(attrs: Mapping[str, Any]) -> Compute:
     held: list[Lanes] = []
 
     def compute(env: Environment, context: Context) -> Sequence[Lanes]:
-        # another program takes the buffer if the constant became state
+        # another program may donate the buffer, if the constant has become state
         if not held or held[0][0].is_deleted():
             array = full_op_by_op(**attrs)
             if isinstance(array, Tracer) or array.nbytes > MOST_HELD:

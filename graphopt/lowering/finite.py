@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.ir.dialect.signature import FEED, function_signature
 
 Order = Mapping[Operation, int]
-"""The number of each op of a module, in the order of the program."""
+"""The number of each op of a module, in program order."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class WatchedValue:
 
     order: tuple[int, int]
     operator: str
-    """Empty for a feed."""
+    """The op's name; empty for a feed."""
     name: str
-    """The name of a feed, the name in the IR of a result."""
+    """The name of a feed, or a result's name in the IR."""
     location: Any = None
 
 

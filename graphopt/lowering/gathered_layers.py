@@ -26,12 +26,12 @@ from graphopt.ir.dialect.types import element_count, shape_of
 from graphopt.lowering.call import Array, Environment, Lanes
 from graphopt.lowering.evaluate import Context, evaluate_block, evaluate_op
 
-# primitives of JAX that move elements, or convert them one by one; `pd.all_gather` is of these
+# JAX primitives that move or convert elements; `pd.all_gather` lowers to these
 _MOVES = (
     *("all_gather", "broadcast_in_dim", "convert_element_type", "custom_vjp_call", "reshape"),
     *("slice", "squeeze", "transpose"),
 )
-# Values of the lanes of a loop, and gradients, which integers have none of (None).
+# The values of a loop on each lane, or their gradients; None for the gradient of an integer.
 Values = list[Lanes]
 Tree = Any
 
@@ -66,7 +66,7 @@ class GatheredLayers:
             for value in (*inner.operands, *values_read(inner))
         }
         self.whole = [value for value in gathered if value in read]
-        # numbers of elements of gathered parameters, and of their parts
+        # the element counts of gathered parameters and their shards
         self.sizes = {element_count(shape_of(value.type)) for value in gathered}
         for gather in self.gathers:
             if isinstance(gather, AllGather):
@@ -140,7 +140,7 @@ class GatheredLayers:
             return self._compute(state, whole, items, outside, key, number)
 
         policy = None if self.op.attr("recompute") else self._keeps
-        # inside a loop XLA does not merge repeated computations, so no barrier is needed
+        # XLA does not merge repeated computations inside a loop, so no barrier is needed
         once = jax.checkpoint(compute, prevent_cse=False, policy=policy)
 
         def forward(floats: Any) -> tuple[Any, Values]:
@@ -160,10 +160,10 @@ class GatheredLayers:
         """Compute the gradients of the carried values, the stacks and the captured values."""
         kept, kept_last, stacks = kept
         last = self.count - 1
-        # without a barrier XLA would keep what the forward computation has gathered
+        # without a barrier, XLA would keep the parameters gathered in the forward pass
         items, state = lax.optimization_barrier((_item(stacks, last), _floats(cotangents)))
         state, of_items, outside = self._pull(kept_last, self._gather(items), items, state)
-        # each turn writes into one buffer: pieces put together would be there twice
+        # Each iteration writes into one buffer; concatenated pieces would need twice the memory.
         gradients = _with_item(jax.tree.map(jnp.zeros_like, _floats(stacks)), last, of_items)
         if last == 0:
             return state, gradients, outside, None

@@ -158,7 +158,7 @@ def _differentiate_region(
         }
         for inner in region:
             if not inner.results:
-                continue  # prints and asserts ran in the forward pass
+                continue  # prints and asserts have run in the forward pass
             evaluate_op(inner, inner_env, context, differentiated.get(inner))
             for result in inner.results:
                 if result in blocked:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# of NumPy or JAX, uint32
+# uint32, of NumPy or JAX
 Words: TypeAlias = Any
 
 
@@ -26,7 +26,7 @@ def mix_words(x: Words) -> Words:
 
 def hash_counters(key: Words, counters: Words) -> Words:
     """Hash counters to random words by a key of two words."""
-    # multiplying by an odd number keeps the counters of neighbouring keys apart
+    # multiplying by an odd number separates the counters of neighboring keys
     return mix_words(mix_words(counters * np.uint32(0x9E3779B1) + key[0]) ^ key[1])
 
 

@@ -28,7 +28,7 @@ class CallingRun:
     raised: list[tuple[Caller, BaseException]] = field(default_factory=list)
 
 
-# A list, because a function that is called may run programs itself, and so may other threads.
+# A list: a callback may run programs itself, and so may other threads.
 _runs: list[CallingRun] = []
 
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-# Longer draws are made in blocks of this many numbers, each with a key of its own.
+# Longer draws consist of blocks of this size, each with a key of its own.
 BLOCK = 4096
 
-# Blocks that are made at once: their counters fit into the cache of a core.
+# The number of blocks drawn at a time: their counters fit in a core's cache.
 _TOGETHER = 8
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -74,7 +74,7 @@ def uniform(key: Key, size: int) -> Array:
     first, second = _threefry(key, counters, counters + np.arange(size, dtype=np.uint32))
     bits = np.bitwise_xor(first, second, out=first)
     bits >>= np.uint32(9)
-    bits |= np.uint32(0x3F800000)  # of the numbers in [1, 2)
+    bits |= np.uint32(0x3F800000)  # the exponent bits of numbers in [1, 2)
     numbers = bits.view(np.float32)
     numbers -= 1
     return numbers
@@ -102,7 +102,7 @@ def _by_inverse(numbers: Array, low: float, high: float) -> Array:
 
 
 # Giles, "Approximating the erfinv function" (2011), single precision: polynomials in w - 2.5 and
-# sqrt(w) - 3, where w = -log(1 - x^2), the highest power first
+# sqrt(w) - 3, where w = -log(1 - x^2), highest power first
 _NEAR = (
     *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
     *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
@@ -114,7 +114,7 @@ _FAR = (
 
 
 def _inverse_error_function(x: Array) -> Array:
-    w = -np.log1p(-(x * x))  # as XLA has it, which rounds numbers near 1
+    w = -np.log1p(-(x * x))  # XLA's formula, which rounds numbers near 1
     found = _polynomial(_NEAR, w - np.float32(2.5))
     far = w >= 5
     found[far] = _polynomial(_FAR, np.sqrt(w[far]) - 3)

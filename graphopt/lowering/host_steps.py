@@ -12,7 +12,7 @@ import numpy as np
 from graphopt.lowering.denormals import flushed_denormals
 
 HostArray: TypeAlias = "np.ndarray[Any, Any]"
-# the name of a rule, the values that it takes by number, and what else it takes
+# the rule's name, the numbers of its operands, and its other arguments
 Step: TypeAlias = "tuple[str, tuple[int, ...], tuple[Any, ...]]"
 
 
@@ -81,4 +81,4 @@ RULES: Mapping[str, Callable[..., HostArray]] = {
     "subtract": operator.sub,
     "multiply": operator.mul,
 }
-"""The rules; each computes with the rounding of XLA in float32 and float64."""
+"""The rules; each one rounds as XLA does in float32 and float64."""

@@ -24,7 +24,7 @@ from graphopt.lowering.dynamic import concrete
 
 Array = Any
 Arrays = tuple[Array, ...]
-# (loop variables, captured values, key data, number of the iteration) -> (condition, variables ...)
+# (loop variables, captured values, key data, iteration number) -> (condition, variables ...)
 Step = Callable[[Arrays, Arrays, Array, Array], Arrays]
 
 _SLOTS = 16
@@ -130,7 +130,7 @@ class _Reverse:
             return slots, self._advance(current, at + i * distance, distance)
 
         slots = tuple(jnp.zeros((_SLOTS, *x.shape), x.dtype) for x in state)
-        # the last part is not advanced over: it may be shorter
+        # the loop does not advance over the last part, which may be shorter
         slots, current = lax.fori_loop(
             jnp.int32(0), jnp.maximum(parts - 1, 0), keep, (slots, state)
         )

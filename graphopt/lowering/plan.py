@@ -136,7 +136,7 @@ class Replicated:
         return self.replicas if port.shard_of is None else self.replicas // self.groups
 
 
-# one for each group of devices that programs run on; state that is on one must find it again
+# cached by group of devices, since state on a group must find the same identity again
 @cache
 def home_at(*devices: tuple[str, int]) -> Hashable:
     """Return the identity of a group of devices, by platforms and ids; compare it with `is`."""

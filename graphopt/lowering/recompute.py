@@ -37,7 +37,7 @@ class Replay:
         self.members: dict[int, list[PdOp]] = {}
         self.number = -1
         self.values: Environment = {}
-        # op by op nothing is freed before the last derivative
+        # op by op, nothing is freed before the last derivative
         for op in () if context.by_op else path:
             number = segment_of(op)
             if number is not None:

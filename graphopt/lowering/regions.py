@@ -48,7 +48,7 @@ from graphopt.lowering.row_kernels import in_rows
 from graphopt.lowering.sums import sum_of, zeros_of
 
 Arrays = tuple[Array, ...]
-# (what the op reads, key data) -> results
+# (captured values, key data) -> results
 Function = Callable[[Sequence[Array], Array], Arrays]
 Known = Mapping[SSAValue, np.ndarray[Any, Any]]
 
@@ -186,7 +186,7 @@ def pull_back(
         cotangents[r] if r in cotangents else tuple(map(zeros_of, env[r])) for r in outs
     ]
     with jax.named_scope(gradient_scope_of(op)):
-        if not isinstance(pullbacks, list):  # one for all lanes
+        if not isinstance(pullbacks, list):  # one pullback for all lanes
             by_value: Any = pullbacks(seeds)[0]
         else:
             each = [
@@ -207,7 +207,7 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
         return
     for inner in inner_ops(op):
         if isinstance(op, Layers) and isinstance(inner, AllGather):
-            continue  # as many layers everywhere
+            continue  # all devices have equally many layers
         if isinstance(inner, Collective) or ("sync" in inner.properties and inner.attr("sync")):  # pyright: ignore
             raise UnsupportedError(
                 f"{inner.name} inside {op.name} combines the values of all devices, but each may "
@@ -280,7 +280,7 @@ def _with_own_derivative(
     def backward(kept: Any, cotangents: Arrays) -> tuple[Any, None, None]:
         operands, outside, key = kept
         block = op.backward.block
-        # the gradient of integers is nothing for JAX, and zeros for the region
+        # JAX represents an integer's gradient by an empty type, the region by zeros
         seeds = [
             given if dtype_of(wanted.type).is_differentiable else jnp.zeros(given.shape, own)
             for given, wanted in zip(cotangents, block.args, strict=True)
@@ -312,7 +312,7 @@ def _branch(
 ) -> Arrays:
     traced: list[Arrays] = []
 
-    # Each side is traced once: twice at every level would be 2 ** depth times for nested branches.
+    # Trace each side once: twice at every level would make 2 ** depth traces for nested branches.
     def branch(side: Any, values: Arrays) -> Arrays:
         results = side((), values, key)
         traced.append(results)
@@ -341,7 +341,7 @@ def _step(op: RegionOp, region: Any) -> Step:
 def _loop(
     op: While, condition: Array, carried: Arrays, step: Step, outside: Arrays, key: Array
 ) -> Arrays:
-    # Traced once: a derivative has it in five places, and loops in loops 5 ** depth times.
+    # Trace it once: a derivative uses it five times, and nested loops 5 ** depth times.
     once = jax.jit(step, inline=True)
     if _changes_shapes(carried, once, outside, key):
         return stepped_loop(step, condition, carried, outside, key)
@@ -389,7 +389,7 @@ def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Arr
         return region((*state, *items), outside, key, number * stride), None
 
     if op.attr("recompute"):
-        # inside a loop XLA does not merge repeated computations, so no barrier is needed
+        # XLA does not merge repeated computations inside a loop, so no barrier is needed
         body = jax.checkpoint(body, prevent_cse=False)
     numbers = jnp.arange(shape_of(op.stacks[0].type)[0], dtype="int32")
     return lax.scan(body, carried, (numbers, stacks))[0]

@@ -33,8 +33,8 @@ from graphopt.lowering.evaluate import Context, evaluate
 from graphopt.lowering.plan import Plan, Replicated, home_of
 
 Arrays = tuple[Array, ...]
-# (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
 T = TypeVar("T")
+# (updated state, read-only state, feeds, key data) -> (fetches, new state)
 Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
 
 
@@ -58,7 +58,7 @@ def replica_function(
     numbers = [not port.type.get_shape() for port in plan.feeds]
 
     def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
-        # feeds of rank 0 travel as one number per replica
+        # feeds of rank 0 hold one number for each replica
         blocks = [
             feed.reshape(()) if is_number else feed
             for is_number, feed in zip(numbers, feeds, strict=True)
@@ -124,11 +124,11 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
                 _, written = replica(updated, read_only, batch, _later(key, number))
                 updated = tuple(written[index] for index in kept)
             last = plan.steps - 1
-            # op by op the sum is three calls of JAX, and most programs have one step
+            # op by op the sum takes three calls of JAX, and most programs have one step
             last_key = _later(key, last) if last else key
             results = replica(updated, read_only, plan.feeds_of(feeds, last), last_key)
-        # committed to the device, as the state that compiled steps give: else their second call
-        # would be another kind of call than their first one, and be looked up in Python again
+        # Commit the results to the device, like the state from compiled steps. Otherwise the second
+        # call would be of another kind than the first, and JAX would dispatch it in Python again.
         return jax.device_put(results, sharding)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
@@ -303,7 +303,7 @@ def vmap(
     mapped = jax.vmap(local, in_axes=arguments, out_axes=results, axis_name=AXIS, axis_size=count)
 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
-        if replicas.axis is None:  # nothing is added up over replicas
+        if replicas.axis is None:  # no values are summed over replicas
             fetches, written = local(updated, read_only, feeds, key)
             return tuple(fetch[None] for fetch in fetches), written
         return mapped(updated, read_only, _stack_feeds(feeds, count), key)
@@ -321,7 +321,7 @@ def _pieces_mapped(plan: Plan, local: Replica, model: int) -> Replica:
         return tuple(None if port.cut is None else 0 for port in ports)
 
     arguments = axes(plan.updated), axes(plan.read_only), None, None
-    # whole values are those of the first device
+    # whole values come from the first device
     first = tuple(0 for _ in plan.fetches), tuple(0 for _ in plan.written)
     mapped = jax.vmap(local, in_axes=arguments, out_axes=first, axis_name=MODEL, axis_size=model)
 

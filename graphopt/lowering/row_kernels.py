@@ -27,7 +27,7 @@ from graphopt.lowering.kernels.rows import RowOperands, Tiling
 Array = jax.Array
 Arrays = tuple[Array, ...]
 Loose = Callable[[Sequence[Array], Array], Arrays]
-"""(what the op reads, key data) -> results"""
+"""(captured values, key data) -> results"""
 
 
 def in_rows(
@@ -68,7 +68,7 @@ def _call_of(
     results = jax.eval_shape(ops_alone, arrays, key)
     sizes = [(x.size, forms[v]) for x, v in zip((*arrays, *results), (*read, *made), strict=True)]
     length, wholes = frame_in(ops).length, [size for size, form in sizes if form == WHOLE]
-    # a batch that varies is a symbol here
+    # a dynamic batch size is a symbol
     known = length > 0 and all(isinstance(size, int) for size, _ in sizes)
     if not known or not wholes or not wholes[0]:
         return None

@@ -18,7 +18,7 @@ from graphopt.lowering.locations import for_files
 from graphopt.lowering.plan import Plan
 from graphopt.lowering.replication import replica_function
 
-# the name of a location, or a short one by itself
+# a reference to a location, or a short inline location
 _LOCATION = re.compile(r' loc\((?:#loc\d*|unknown|"(?:[^"\\]|\\.)*")\)')
 _LOCATIONS = re.compile(r"^#loc.*\n?", re.MULTILINE)
 

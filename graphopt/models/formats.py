@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# the longer suffix comes first
+# longer suffixes come first
 FORMATS = {
     ".stablehlo.mlir": "stablehlo-text",
     ".stablehlo": "stablehlo",

@@ -44,7 +44,7 @@ class ImportedModel(LoadedModel):
     scope: Scope = field(default_factory=Scope, repr=False)
     _runs: dict[Any, Any] = field(default_factory=dict[Any, Any], repr=False, compare=False)
     buckets: Buckets | None = field(default=None, repr=False, compare=False)
-    """The buckets of `run` when it is given none: those of a bundle for a range of sizes."""
+    """The buckets of a `run` without any, from a bundle for a range of sizes."""
 
     def run(
         self,
@@ -72,7 +72,7 @@ class ImportedModel(LoadedModel):
         """Return the executor of `run`, which keeps the `stats` of runs with these buckets."""
         key = "executor" if buckets is None else id(buckets)
         if key not in self._runs:
-            self._runs[key] = Executor(buckets=buckets)  # which keeps the buckets, and so their id
+            self._runs[key] = Executor(buckets=buckets)  # keeps the buckets alive, and so their id
         return self._runs[key]
 
     def feed(self, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:

@@ -29,14 +29,14 @@ Array = np.ndarray[Any, Any]
 
 _SUFFIX = ".npy"
 _MAGIC = b"\x93NUMPY"
-# Layout of the header's length, by the major version of the format.
+# The struct format of the header's length, by the major version of the format.
 _LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
 _LONGEST_HEADER = 10_000
 _HEADER = re.compile(
     r"\{'descr': '([<>|=]?[a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
     r"'shape': \(((?:[0-9]{1,20}L?,? ?)*)\),? ?\}\s*"
 )
-# The most bytes that Deflate makes of one.
+# The most bytes that Deflate expands one byte to.
 _INFLATION = 1032
 _PROBLEMS = (
     zipfile.BadZipFile,

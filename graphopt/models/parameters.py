@@ -25,7 +25,7 @@ from graphopt.models.npz_reader import read_entries
 Array = np.ndarray[Any, Any]
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-# Entries of optimizers' own state dicts that are not arrays; the program does not read them.
+# Entries of optimizers' state dicts that are no arrays; the program does not read them.
 _NOT_ARRAYS = ("LR_Scheduler", "master_weights")
 
 

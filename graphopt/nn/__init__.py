@@ -166,7 +166,7 @@ from graphopt.nn.layer.transformer_decoder import (
 )
 
 loss = layer
-# names of Paddle 3
+# names in Paddle 3
 SiLU = Silu
 Conv1d = Conv1D
 Conv2d = Conv2D

@@ -114,7 +114,7 @@ def _scale_in_place(grad: Variable, share: Variable) -> Variable:
     return grad
 
 
-# the half types in which a common norm of gradients of that type alone may stay
+# half type -> whether the global norm of gradients, all of this type, stays in this type
 _pure = {"float16": False, "bfloat16": False}
 
 

@@ -28,7 +28,7 @@ from graphopt.tensor.positions import take_along_axis
 from graphopt.tensor.rearrange import tile
 from graphopt.tensor.search import topk, where
 
-# stands for the logarithm of 0
+# stands for log(0)
 IMPOSSIBLE = -1e9
 
 
@@ -145,7 +145,7 @@ class BeamSearchDecoder(Decoder):
             raise ValueError(
                 f"BeamSearchDecoder(): the end token {self.end_token} is none of {words} words"
             )
-        # a beam that has ended goes on with the end token alone
+        # a finished beam continues with the end token only
         ended = np.full(words, IMPOSSIBLE, logits.dtype.numpy)
         ended[self.end_token] = 0
         scores = where(unsqueeze(states.finished, 2), assign(ended), log_softmax(logits))
@@ -232,7 +232,7 @@ def dynamic_decode(
                 )
         arrays = map_structure(_array_around, outputs)
         map_structure(lambda array, x: array_write(x, time, array), arrays, outputs)
-        # copies first: a step may give what another one of these was
+        # copy first: the step may return one of the other carried tensors
         after = map_structure(assign, {"in": following, "states": new, "lengths": lengths})
         ended = assign(ended)
         map_structure(assign, after, carried)

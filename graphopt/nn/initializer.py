@@ -20,7 +20,7 @@ from graphopt.frontend.initializers.structured import Bilinear as Bilinear
 from graphopt.frontend.initializers.structured import Dirac as Dirac
 from graphopt.frontend.initializers.structured import Orthogonal as Orthogonal
 
-# with seeds of their own
+# the classes with a seed of their own
 _OLDER = (
     *("ConstantInitializer", "NumpyArrayInitializer", "UniformInitializer", "NormalInitializer"),
     *("TruncatedNormalInitializer", "XavierInitializer", "MSRAInitializer"),

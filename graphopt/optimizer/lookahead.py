@@ -108,7 +108,7 @@ class LookAhead:
         step = self._number("lookahead_step", 0)
         block.append_op("increment", {"X": step}, {"Out": step}, {"step": 1.0})
         first = equal(step, full([1], 1, "int32"))
-        # state of Paddle's, which reads it for nothing; its files are to have the same names
+        # Paddle reads this state without using it; it is needed for equal names in saved files
         persistable(unique_name.generate("learning_rate"), [1], DType("float32"), self.alpha)
         slows = [self._state.accumulator("slow", p, 0.0, None, None, True) for p, _ in pairs]
         for (parameter, grad), slow in zip(pairs, slows, strict=True):

@@ -55,11 +55,11 @@ class Optimizer(WithFacts):
 
     operator: ClassVar[str]
     decoupled_decay: ClassVar[bool] = False
-    """True where a group's weight_decay is an attribute of the update, not a regularizer."""
+    """True if a group's weight_decay is an attribute of the update, not a regularizer."""
     lower_slots: ClassVar[bool] = False
-    """True where the operator calls its slots `param`, not `Param`."""
+    """True if the operator's slots are named `param`, not `Param`."""
     skips: ClassVar[bool] = False
-    """True where the operator can skip a step: `skip_update` is then its condition."""
+    """True if the operator can skip a step; `skip_update` is then the condition."""
 
     skip_update: Variable | None = None
 
@@ -168,7 +168,7 @@ class Optimizer(WithFacts):
                 "there is nothing to update: the loss depends on no trainable parameter",
                 stacklevel=caller_level(),
             )
-            # as in Paddle, a schedule has its variable all the same
+            # as in Paddle, a schedule gets its variable nevertheless
             self._learning_rate_variable(self._dtype or DType("float32"))
             return []
         program = pairs[0][0].block.program
@@ -195,7 +195,7 @@ class Optimizer(WithFacts):
         return with_penalty(parameter, grad, regularizer)
 
     def _regularizer(self, parameter: Parameter) -> WeightDecayRegularizer | None:
-        # programs saved without training information have plain variables for parameters
+        # programs saved without training information have plain variables as parameters
         return getattr(parameter, "regularizer", None) or self.regularization
 
     def _updates(self, block: Block, pairs: Pairs) -> list[Operator]:
@@ -214,7 +214,7 @@ class Optimizer(WithFacts):
         self.finish_updates(block, pairs)
         return block.ops[start:]
 
-    # -- what an optimizer defines -------------------------------------------------------------
+    # -- for subclasses to override ------------------------------------------------------------
 
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         """Get the state that a parameter's update reads and writes, by slot (`accumulator`)."""
@@ -250,7 +250,7 @@ class Optimizer(WithFacts):
         """Append the operators that follow all updates; none by default."""
         return
 
-    # -- what an optimizer uses ----------------------------------------------------------------
+    # -- for subclasses to call ----------------------------------------------------------------
 
     def accumulator(
         self,

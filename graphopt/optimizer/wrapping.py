@@ -20,7 +20,7 @@ class WrappingOptimizer(WithFacts):
     """
 
     kind: ClassVar[str] = ""
-    """The effect of which an optimizer has one at most, in words; empty where several may be."""
+    """An effect that an optimizer may have only once, in words; "" if it may have several."""
 
     def __init__(self, inner: Any) -> None:
         require_static()
@@ -72,7 +72,7 @@ class WrappingOptimizer(WithFacts):
 
 def _check_inner(outer: type[WrappingOptimizer], inner: Any) -> None:
     for step in ("backward", "apply_gradients"):
-        # asked of the type: attributes that an object passes on are those of another
+        # check the type: an object may forward the inner optimizer's attributes
         if inner is not None and not callable(getattr(type(inner), step, None)):
             raise TypeError(
                 f"{outer.__name__}(): {type(inner).__name__} has no {step}() of its own, so that "

@@ -18,11 +18,11 @@ from typing import Any
 
 LOOPBACK = "127.0.0.1"
 LARGEST = 256 << 20
-"""The most bytes of a request; a third of them is the base64 of its files."""
+"""The most bytes of a request, whose files are in base64 and so a third larger."""
 PATIENCE = 180
-"""The seconds after which the work on a request is stopped."""
+"""The seconds after which work on a request is stopped."""
 WORKERS = 2
-"""The requests that are worked on at a time."""
+"""The number of requests that are handled at a time."""
 _PACKAGE = files("graphopt.playground")
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 def page() -> str:
     """Render the page, with the examples."""
     html = (_PACKAGE / "assets" / "playground.html").read_text("utf-8")
-    # `<` as JSON has it otherwise: the text is inside of a script
+    # escapes `<` as JSON allows, because the text is inside of a script
     return html.replace("{{EXAMPLES}}", json.dumps(examples()).replace("<", "\\u003c"))
 
 

@@ -36,13 +36,13 @@ from graphopt.runtime.settings.strategy_text import strategy_of
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
 MEMORY, SECONDS, WRITTEN = 6 << 30, 120, 1 << 30
-"""The most bytes of memory, seconds of CPU time and bytes of a file."""
+"""The most bytes of memory, seconds of CPU time, and bytes of a written file."""
 SUFFIXES = (".mlir", ".pdmodel", ".json", ".onnx")
 BESIDE = (".pdiparams", ".pdiparams.info", ".pdparams")
 ROWS = 3
-"""The size that unknown dimensions have for a run, unless another one is given."""
+"""The size of unknown dimensions in a run, unless another one is given."""
 SHOWN = 24
-"""The numbers of an output that are shown."""
+"""The most numbers of an output that are shown."""
 _OF_INPUT = (GraphoptError, ParseError, DiagnosticException, OSError, ValueError, TypeError)
 
 
@@ -67,7 +67,7 @@ def _limit() -> None:
     """Limit the resources of this process, where the system can."""
     try:
         import resource
-    except ModuleNotFoundError:  # not of Windows
+    except ModuleNotFoundError:  # not on Windows
         return
     for limit, most in (
         (resource.RLIMIT_AS, MEMORY),

@@ -35,7 +35,7 @@ class SummaryView(Enum):
     UDFView = 8
 
 
-# what there is of them: the spans of the host
+# the available views: tables of the host's spans
 TABLES = {SummaryView.OverView, SummaryView.OperatorView, SummaryView.UDFView}
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 Times = Sequence[float]

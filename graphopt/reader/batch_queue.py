@@ -10,7 +10,7 @@ from typing import Any
 from graphopt.frontend.prefetch import Prefetch
 
 PATIENCE = 60.0
-"""Seconds that a run waits for the first batch of a script that has read `queue`."""
+"""The seconds that a run waits for the first batch of a script that has read `queue`."""
 
 
 class BatchQueue:

@@ -159,7 +159,7 @@ class GeneratorLoader:
                 f"the generator of a DataLoader yields {len(values)} arrays, but feed_list has "
                 f"{len(self.names)} variables ({', '.join(self.names)})"
             )
-        # where a program runs whose loader has no place is known when it runs
+        # without a place, a loader's device is known only when the program runs
         is_known = self._iterable or self._place is not None
         sends = self._sends and self._places == 1 and is_known
         place = place_of(self._place) if sends else CPUPlace()

@@ -26,17 +26,17 @@ from graphopt.passes.engine.numerics import Numbers
 
 Array = np.ndarray[Any, Any]
 SHARE: Mapping[Numbers, float] = {Numbers.NAN: 0.1, Numbers.INFINITE: 0.15}
-"""Share of a value that is planted; of NaN and infinities little, as they spread."""
+"""The share of a value that gets planted numbers; small for NaN and infinities, which spread."""
 USUAL_SHARE = 0.7
 MANY = 1 << 13
-"""From this many computed elements on, kinds of numbers share a round."""
+"""From so many computed elements on, several kinds of numbers share a round."""
 MOST_ELEMENTS = 1 << 15
-"""The rounds of a kind compute at most so many, but for the first two."""
+"""The most elements that the rounds of a kind compute, except for its first two rounds."""
 SHARED = frozenset({Numbers.ZEROS, Numbers.KINKS, Numbers.SMALL})
 BY_STEPS = frozenset({Numbers.MODERATE, Numbers.LARGE})
-"""The kinds on which a difference is measured against the size of intermediate values."""
+"""The kinds for which differences are measured relative to intermediate values."""
 
-# operands that are never negative in a program that works
+# operands that are never negative in a working program
 _POSITIVE = frozenset({"variance", "moment2", "moment2_max", "moments2", "moments2_max"})
 _PROBABILITY = frozenset({"beta1_pow", "beta2_pow", "beta1_pows", "beta2_pows"})
 
@@ -111,7 +111,7 @@ def _rounds_of(value: SSAValue, kinds: tuple[Numbers, ...], size: int) -> int:
         return 2  # booleans alternate between rounds
     listed = len(_numbers_of(kinds, dtype))
     planted = _count_planted(math.prod(sizes(value, size)), kinds)
-    # the same numbers everywhere, and other ones everywhere with ordinary ones between
+    # half of the rounds plant only these numbers, the other half mixes in ordinary ones
     return 2 * math.ceil(1.5 * listed / planted) if listed and planted else 1
 
 
@@ -138,7 +138,7 @@ def bind_values(
     for at, value in enumerate(leaves):
         shape, dtype = sizes(value, size), dtype_of(value.type)
         if dtype.is_differentiable:
-            # numbers that the declared dtype has, so that both precisions start from the same
+            # use numbers of the declared dtype, so that both precisions start from the same values
             array = _floats(generator, shape, filling, at, dtype).astype(dtype.numpy)
             array = as_used(value, array)
             found[value] = array.astype(np.float64) if wide and dtype.is_floating else array
@@ -177,11 +177,11 @@ def _planting(
     ordered = np.random.default_rng([at * own, own]).permutation(listed)
     drawn = np.zeros(ordered.size, bool)
     if own:
-        # an ordinary number, drawn, after every two of the kind
+        # insert an ordinary number, drawn at random, after every two of the kind
         ends = np.minimum(2 * np.arange(-(-listed.size // 2)) + 2, listed.size)
         ordered, drawn = np.insert(ordered, ends, 0.0), np.insert(drawn, ends, True)
     elif size > 1:
-        ordered, drawn = np.repeat(ordered, 2), np.repeat(drawn, 2)  # neighbours that are equal
+        ordered, drawn = np.repeat(ordered, 2), np.repeat(drawn, 2)  # equal neighbors
     count = _count_planted(size, filling.kinds)
     at_random = np.random.default_rng([filling.number, size, at * own])
     places = at_random.permutation(size)[:count]

@@ -72,7 +72,7 @@ def squeeze(x: Array, axis: Any = None) -> Array:
 
 @_instead_of(np.broadcast_to)
 def broadcast_to(x: Array, shape: Any) -> Array:
-    # pull_back sums over repeated axes
+    # pull_back sums over broadcast axes
     return linear(x, lambda v: np.broadcast_to(v, shape), lambda g: g)
 
 
@@ -290,7 +290,7 @@ i1e = smooth(lambda x: special.scaled_bessel(1, x), lambda x: _slope_of_i1(x) - 
 
 def _slope_of_i1(x: Array) -> Array:
     """Compute the derivative of i1, times exp(-|x|)."""
-    flat = np.asarray(np.abs(value_of(x)) < 1e-20)  # i1 may be a denormal number there
+    flat = np.asarray(np.abs(value_of(x)) < 1e-20)  # i1 may be a denormal number here
     return i0e(x) - np.where(flat, 0.5, i1e(x) / np.where(flat, 1.0, x))
 
 

@@ -16,7 +16,7 @@ from graphopt.reference.registry import Unsupported
 from graphopt.reference.tape import Array, TapeNode, value_of
 
 MOST = 256
-"""The largest number of elements of an operand."""
+"""The most elements of an operand."""
 STEP = 1e-6
 
 

@@ -43,7 +43,7 @@ from graphopt.reference.tape import Array, NoDerivative, TapeNode, apply, pull_b
 Precision = Literal["float64", "declared", "native"]
 Environment = dict[SSAValue, Any]
 WALKED = (FusionGroup, If, Layers, RowKernel, Scan, While)
-"""The ops with regions that are computed; regions of other ones are not."""
+"""The ops whose regions are computed."""
 
 
 def supports(op: Operation) -> bool:
@@ -142,7 +142,7 @@ class Run:
         self.declared = precision != "float64"
         self.is_native = precision == "native"
         self.seed = seed
-        self.rng_shift = 0  # of the layer that is computed
+        self.rng_shift = 0  # the shift in the current layer
 
     def enter(self, array: Any) -> Array:
         """Convert an array from outside to the dtype of rules."""
@@ -207,7 +207,7 @@ class Run:
         for value, type_ in zip(found, types, strict=True):
             value = self.round_to(value, dtype_of(type_))
             _check(op, type_, value)
-            # an SSA value is one node, also where a rule gives its operand back
+            # each SSA value needs its own node, even if a rule returns its operand
             same = isinstance(value, TapeNode) and any(value is operand for operand in operands)
             results.append(apply(lambda v: v, (lambda g, o, x: g,), value) if same else value)
         return results
@@ -340,12 +340,12 @@ def _round(array: Array, dtype: DType) -> Array:
 
 
 _FEW, _STRIP = 256, 32768
-"""The elements from which rounding by arithmetic pays, and those that stay in the cache."""
+"""The elements from which rounding by arithmetic pays, and the most that fit in the cache."""
 _EXPONENT, _SIGN = np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST = np.uint32(0x38800000), np.uint32(0x47000000)
-"""The bits of 2**-14, the least normal number of float16, and of 2**15, its greatest power."""
+"""The bits of 2**-14, float16's least normal number, and of 2**15, its largest power of two."""
 _SHIFT = np.uint32((13 << 23) + (1 << 22))
-"""Added to the bits of a power of two: 1.5 * 2**13 times it."""
+"""Added to the bits of a power of two, it multiplies the power by 1.5 * 2**13."""
 
 
 def _round_to_half(value: Array) -> Array:
@@ -372,7 +372,7 @@ def _round_strip(value: Array, out: Array) -> None:
     """Write the rounded numbers of a float32 array, small enough for the cache, into `out`."""
     bits = value.view(np.uint32)
     shift = bits & _EXPONENT
-    if shift.max() >= _MOST:  # some may be infinite, or become so
+    if shift.max() >= _MOST:  # some values may be infinite, or round to infinity
         out[...] = value.astype(np.float16)
         return
     np.maximum(shift, _LEAST, out=shift)

@@ -33,7 +33,7 @@ from graphopt.reference.registry import Unsupported
 from graphopt.reference.stored import Array, by_variable, stored_inputs
 from graphopt.reference.validate import LARGEST, SIZES, NotSeen, difference, validate_instance
 
-# numbers of feeds and state; others rarely pass far into a program
+# the kinds of numbers for feeds and state; other kinds rarely reach far into a program
 KINDS = (Numbers.ORDINARY, Numbers.ZEROS, Numbers.KINKS, Numbers.MODERATE)
 
 
@@ -66,7 +66,7 @@ def _differ(programs: Programs, size: int, elements: int) -> str:
         arrays = bind_values(list(taken.values()), filling, size, wide=False)
         inputs = {f"{kind} {name}": arrays[value] for (kind, name), value in taken.items()}
         given = by_variable(programs.before, inputs)
-        # the order in which a derivative adds up its parts is not guaranteed
+        # the order in which a derivative sums its terms is not guaranteed
         trained = any(isinstance(op, Grad) for op in programs.before.walk())
         numerics = Numerics.REASSOCIATING if trained else programs.numerics
         numerics = max(numerics, programs.numerics, key=list(Numerics).index)
@@ -147,7 +147,7 @@ def validate(instance: Instance | Programs) -> Verdict:
         return verdict()
     except NotSeen as why:
         return Verdict(NOT_VALIDATED, str(why))
-    except Exception as error:  # a mistake in the interpreter must not stop the optimizer
+    except Exception as error:  # a bug in the interpreter must not stop the optimizer
         if not comes_again(verdict, error):
             raise
         name = type(error).__name__

@@ -16,14 +16,14 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 Array = Any
 Vjp = Callable[..., Array]
-"""From the cotangent, the result, and the arguments to the cotangent of one argument."""
+"""(cotangent, result, *arguments) -> the cotangent of one argument."""
 
 UFUNCS: dict[Any, Sequence[Vjp | None]] = {}
-"""By NumPy ufunc: the derivative with respect to each argument, None where it is zero."""
+"""NumPy ufunc -> the derivative rule of each argument; None for a zero derivative."""
 FLAT: set[Any] = set()
-"""Functions with a derivative of zero, and those that give no floating-point numbers."""
+"""Functions whose derivative is zero, or whose result is not floating-point."""
 FUNCTIONS: dict[Any, Callable[..., Array]] = {}
-"""By NumPy function: its replacement when an argument is a node."""
+"""NumPy function -> its replacement for arguments that are nodes."""
 
 
 class NoDerivative(NotImplementedError):

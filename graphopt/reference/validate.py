@@ -45,16 +45,16 @@ from graphopt.reference.pullback import TracedOps
 from graphopt.reference.registry import Unsupported
 
 Array = np.ndarray[Any, Any]
-# sizes that unknown dimensions get
+# the sizes tried for unknown dimensions
 SIZES = (3, 1, 4)
-# how far back an instance is looked at that may rest on the ops before it
+# the numbers of earlier ops to include, for a rewrite that may depend on them
 DEPTHS = (0, 1, 2, 3, 5, 8, 21)
 LARGEST, LARGE = 1 << 24, 1 << 20
-# by class, relative to the largest element: in float64, and in units of the declared dtype
+# the tolerances by class: relative to the largest element in float64, and in units of the dtype
 LOOSE = {Numerics.REASSOCIATING: (1e-9, 64.0), Numerics.APPROXIMATE: (1e-2, 1e5)}
 UNIT = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 GRADIENT = 1e-7
-# the kinds on which large values are compared
+# the kinds of numbers for which large values are compared
 FEW = frozenset({Numbers.ORDINARY, Numbers.NAN}) | SHARED
 _SHAPE_ONLY = (Full, AssignValue, FullLike, ShapeOf)
 
@@ -92,7 +92,7 @@ def _compare(instance: Instance, depth: int) -> str:
         try:
             difference = _compare_at(instance, ops, leaves, size, elements)
         except (ValueError, IndexError, AssertionError) as error:
-            # unrelated sizes got the same number, or integers that are positions are out of range
+            # unrelated sizes got one number, or integers used as indices are out of range
             problem = f"no inputs fit: {error}".splitlines()[0]
             continue
         except Unsupported as error:
@@ -219,7 +219,7 @@ def _is_wide(instance: Instance, filling: Round, elements: int) -> bool:
     """True for numbers on which values are compared in float64 alone."""
     if elements > LARGE and not filling.is_ordinary:
         return True
-    # in another order, other values overflow or cancel
+    # in another order, other intermediate values overflow or cancel
     return filling.is_large and instance.numerics is not Numerics.BIT_EXACT
 
 
@@ -255,7 +255,7 @@ def _values_differ(
         except (Unsupported, ValueError, IndexError):
             if filling.is_ordinary:
                 raise
-            continue  # integers that are positions are out of range
+            continue  # integers used as indices are out of range
         largest = _largest(found.values()) if filling.is_large else 0.0
         for old, new in instance.values:
             message = difference(

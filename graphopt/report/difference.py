@@ -17,9 +17,9 @@ from graphopt.report.graph import FED, FETCHED, OP, Graph, GraphNode
 
 Key = Callable[[GraphNode], Hashable]
 FUSED, CHANGED, MOVED, GONE, NEW = "fused", "changed", "moved", "gone", "new"
-# the characters of an attribute, and the places of like changes, that a row shows
+# the most characters of an attribute, and the most places of like changes, in a row
 _LONGEST, _MOST = 60, 3
-# draws are numbered in program order, so that a new one changes the numbers of those after it
+# draws are numbered in program order, so a new one changes the numbers of later ones
 _NUMBERS_OF_DRAWS = frozenset({"rng_id", "other_rng_id"})
 
 
@@ -42,7 +42,7 @@ class ProgramDifference(Shown):
     aligned: list[tuple[GraphNode, GraphNode]] = field(
         default_factory=list[tuple[GraphNode, GraphNode]]
     )
-    """The ops of one kind in one place."""
+    """The pairs of ops of one kind in the same place."""
     changes: list[Change] = field(default_factory=list[Change])
     ports: list[str] = field(default_factory=list[str])
     """Sentences about feeds, fetches and state."""

@@ -27,7 +27,7 @@ from graphopt.passes.engine.naming import source_line
 from graphopt.report.origins import Labels, Origins
 
 OP, FED, FETCHED = "op", "feed", "fetch"
-# the cluster of the ops that read parameters and other state only
+# the cluster of the ops that read only parameters and other state
 OF_PARAMETERS = "of parameters alone"
 
 
@@ -61,34 +61,34 @@ class GraphNode:
     kind: str
     name: str
     result: str = ""
-    """The name of its first result, also where only the op that it was rebuilt from had one."""
+    """The name of the first result; a rebuilt op may take it from the op that it replaced."""
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     types: list[str] = field(default_factory=list[str])
-    """The types of its results."""
+    """The types of the results."""
     inputs: list[int] = field(default_factory=list[int])
     state: list[str] = field(default_factory=list[str])
-    """The parameters and other state that it reads, with their types."""
+    """The parameters and other state that the op reads, with their types."""
     line: str = ""
-    """The user's line that made it."""
+    """The user's line that created the op."""
     cluster: int = -1
     made: str = ""
-    """The pass that made it; empty for an op of the user's program."""
+    """The pass that created the op; empty for an op of the user's program."""
     rebuilt: str = ""
-    """The passes that replaced it by one of its kind."""
+    """The passes that replaced the op by another one of its kind."""
     fused: str = ""
-    """The ops that became this one, or that are in this group, in words."""
+    """The ops that were fused into this one, or that are in this group, in words."""
     grouped: bool = False
-    """It is in a group, which counts as one op."""
+    """True for an op in a group, which counts as one op."""
     flops: int = 0
     traffic: int = 0
     written: int = 0
-    """The bytes of its results; unknown sizes count as one."""
+    """The bytes of the results; unknown sizes count as one."""
     change: str = ""
-    """The kind of its change against another program, where there is one."""
+    """The kind of the change against another program, if there is one."""
     difference: str = ""
     """The change in words."""
     number: int = -1
-    """The number of its op in the module."""
+    """The number of the op in the module."""
     measured: OpMeasured | None = None
 
 
@@ -180,13 +180,13 @@ class _Maker:
         node.grouped = isinstance(op.parent_op(), FusionGroup)
         node.written = sum(bytes_of(result) for result in op.results)
         for region in op.regions:
-            # what enters a region is drawn as coming from its op
+            # values that enter a region are drawn as results of its op
             self.node_of |= dict.fromkeys(region.block.args, index)
             self._block(region.block, cluster)
-            if isinstance(op, FusionGroup):  # it reads nothing itself: it ends what is in it
+            if isinstance(op, FusionGroup):  # its inputs are the values that it yields
                 last = region.block.last_op
                 node.inputs = self._inputs(last.operands if last is not None else ())
-        if is_state:  # no edges: all of a layer would hang on it
+        if is_state:  # no edges: every op of a layer would have one
             shown = (f"{result.name_hint or name} {show(result.type)}" for result in op.results)
             self.state |= dict(zip(op.results, shown, strict=True))
         else:
@@ -202,9 +202,9 @@ def _returned_values(body: Block) -> Iterator[SSAValue]:
     return iter(last.operands if isinstance(last, ReturnOp) else ())
 
 
-# characters of an attribute; constants may have many
+# the most characters of an attribute; constants may have many
 _LONGEST = 300
-# what a float32 holds
+# the largest float32
 _LARGEST = float(np.finfo(np.float32).max)
 
 

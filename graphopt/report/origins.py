@@ -19,7 +19,7 @@ from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_
 from graphopt.passes.engine.blocks import CodeBlock, blocks_of
 
 Labels = tuple[str, ...]
-"""The labels of the clusters around an op, from the outside."""
+"""The labels of the clusters around an op, outermost first."""
 
 UPDATES, INITIAL_VALUES = "updates", "initial values"
 
@@ -35,14 +35,14 @@ class Origins:
         self._made: dict[Operation, str] = dict.fromkeys(module.walk(), "")
         self._rebuilt: dict[Operation, tuple[str, ...]] = {}
         self._fused: dict[Operation, tuple[str, ...]] = {}
-        """The kinds of the ops that became one, in their order."""
+        """The kinds of the ops that were fused into one, in order."""
         self._fused_by: dict[Operation, str] = {}
         self._results = signature_of(module).results
         self._labels: dict[Operation | Block, Labels] = dict.fromkeys(self._made, ())
         self._names = {op: name for op in self._made if (name := _own_name(op))}
         self._last = list(self._made)
         self._of_state: dict[str, Labels] = {}
-        """The labels of the ops that read a parameter, by its name."""
+        """By the name of a parameter, the labels of the ops that read it."""
         names = _state_names(module)
         blocks = blocks_of(module)
         for _, group in groupby(blocks, lambda each: (each[0].kind, each[0].words)):
@@ -114,7 +114,7 @@ class Origins:
         places: Mapping[Operation | Block, int],
     ) -> Labels:
         """Find the layer or block whose parameters an op reads, else its latest operand's."""
-        if isinstance(op, (Grad, Update)):  # these read the parameters of layers, and are of none
+        if isinstance(op, (Grad, Update)):  # they read parameters of layers, but belong to none
             return ()
         found = [learnt[value] for value in operands if value in learnt]
         makers = {value.owner for value in operands if value.owner in places}

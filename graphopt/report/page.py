@@ -25,7 +25,7 @@ from graphopt.report.stages import Against, Optimization, Stage
 from graphopt.report.times import compilations, time_bar, time_table
 
 _ASSETS = files("graphopt.report") / "assets"
-# fields of nodes that are left out where they are empty
+# short names of node fields; empty fields are left out
 _SHORT = {
     "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
     "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "fused": "u",
@@ -95,7 +95,7 @@ def _program(each: Optimization) -> dict[str, Any]:
     if (against := each.against) is not None:
         there = _stage(Stage(against.title, against.as_read.before), f"against {against.title}")
         stages = [there, {**stages[0], "diff": list(against.diff)}, *stages[1:]]
-        pair = []  # it opens on what differs from the other program
+        pair = []  # the page opens on the differences from the other program
     return {
         "title": each.title,
         "stages": stages,

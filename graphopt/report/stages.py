@@ -34,7 +34,7 @@ class Stage:
     diff: tuple[str, ...] = ()
     """The lines of a unified diff against the stage before."""
     required: bool = False
-    """The step inserted what several devices require, and is no optimisation."""
+    """True if the step inserted ops that several devices require; then it is no optimization."""
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Optimization:
     against: Against | None = None
     measured: StepMeasured | None = None
     as_measured: Stage | None = None
-    """The measured program, where it is not that of the last stage: of one replica of several."""
+    """The measured program, if it differs from the last stage: one replica of several."""
 
     def all_stages(self) -> Sequence[Stage]:
         """Return the stages; where a step was measured, the last one is the program that it ran."""

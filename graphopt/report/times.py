@@ -11,7 +11,7 @@ from graphopt.display.units import milliseconds, several
 from graphopt.passes.table.parts import EXPLAIN, PARSE, REQUESTED
 from graphopt.passes.table.report import PASSES, Report, TimeRow, by_kind, time_line, time_rows
 
-# more rows of a kind, of programs that were compiled for many sizes, are one row
+# more rows of a kind, from programs compiled for many sizes, become one row
 _MOST = 6
 
 

@@ -120,7 +120,7 @@ class CompiledProgram(WithFacts):
             self._program.communicates,
         )
         if training and self._strategy.trainers_endpoints:
-            job_of(self._strategy)  # before the startup program runs, if it is to be possible
+            job_of(self._strategy)  # if possible, before the startup program runs
         return self
 
     @property
@@ -210,7 +210,7 @@ class CompiledProgram(WithFacts):
             )
             for number, (each, report) in enumerate(compiled, 1)
         ]
-        # the measured program is the one that opens
+        # The page opens on the measured program.
         programs.sort(key=lambda each: each.measured is None)
         write_report(path, programs, title)
 
@@ -404,7 +404,7 @@ class CompiledProgram(WithFacts):
     def _bind(self, scope: Scope, place: Place) -> None:
         if self._bound is None:
             self._bound = scope, place
-            # flags that are set from now on change nothing
+            # flags set from now on have no effect
             self._strategy, self._added = self._strategy.with_passes(self._added), ()
             self._wants_seed = is_customized(self._strategy)
         elif self._bound[0] is not scope:

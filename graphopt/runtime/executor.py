@@ -65,7 +65,7 @@ class Executor(WithFacts):
     """
 
     compiled_for_trainers: ClassVar[Callable[[Program, Place], ProgramWithRunner]]
-    """The form of a program for all trainers of a job, which `compiled_program` gives."""
+    """Compiles a program for all trainers of a job; the module `compiled_program` sets it."""
 
     def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
         self.place: Place = place_of(place)
@@ -74,7 +74,7 @@ class Executor(WithFacts):
         self._closed = False
         self._arrays: ArrayCounts = Bounded(MOST_ARRAYS)
         self._runner = self.new_runner()
-        # programs with collectives, by serial and version, as they run over all trainers
+        # the runners of programs with collectives over all trainers, by serial and version
         self._joined: dict[tuple[int, int], ProgramWithRunner] = {}
 
     def new_runner(self, strategy: BuildStrategy | None = None) -> BucketedRunner:
@@ -163,7 +163,7 @@ class Executor(WithFacts):
             if not self._arrays and kept_times() is None:
                 try:
                     return self._run_source(source, feed, names, *options)
-                except ArrayFetchError:  # the array of which parts are fetched is found below
+                except ArrayFetchError:  # `_run_noted` finds the tensor array and fetches its parts
                     pass
             return self._run_noted(source, feed, names, options)
         except Exception as error:

@@ -12,7 +12,7 @@ _DENSE = "XLA computes with dense tensors only"
 _MASK = "where `mask` is 1 at the places that the sparse tensor has"
 Table = Mapping[str, tuple[str, str]]
 
-# functions that 0 has the value 0 of, or that keep what is stored: the dense ones are the same
+# functions that map 0 to 0, or keep the stored values: the dense ones give the same
 _ELEMENTS = (
     "abs add addmm asin asinh atan atanh cast deg2rad divide expm1 isnan log1p matmul multiply mv "
     "neg pow rad2deg reshape sin sinh slice sqrt square subtract sum tan tanh transpose"
@@ -38,7 +38,7 @@ FUNCTIONS: Table = {
     "is_same_shape": (_DENSE, "x.shape == y.shape"),
     "pca_lowrank": (_DENSE, "paddle.linalg.svd of the dense tensor"),
 }
-"""Of paddle.sparse."""
+"""Functions of paddle.sparse."""
 
 _CHANNELS_LAST = {2: "NHWC", 3: "NDHWC"}
 LAYERS: Table = {
@@ -69,7 +69,7 @@ LAYERS: Table = {
         "paddle.nn.functional.softmax(x + (mask - 1) * 1e9) * mask on the dense tensor, " + _MASK,
     ),
 }
-"""Of paddle.sparse.nn."""
+"""Layers of paddle.sparse.nn."""
 
 LAYER_FUNCTIONS: Table = {
     **{
@@ -96,4 +96,4 @@ LAYER_FUNCTIONS: Table = {
         for prefix, suffix in (("", ""), ("subm_", ""), ("subm_", "_igemm"))
     },
 }
-"""Of paddle.sparse.nn.functional."""
+"""Functions of paddle.sparse.nn.functional."""

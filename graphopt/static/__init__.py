@@ -62,7 +62,7 @@ _REFUSED: Mapping[str, _lazy.Refusal] = {
     "xpu_places": ("JAX has no backend for an XPU", "static.cpu_places or static.cuda_places"),
 }
 _NAMES = {name: ("graphopt.fluid.io", name) for name in _FLUID_IO}
-# the optimizers that it needs need this package themselves
+# imported late, since its optimizers import this package
 _NAMES["ctr_metric_bundle"] = ("graphopt.static.click_rates", "ctr_metric_bundle")
 _NAMES["amp"] = ("graphopt.static.amp", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)

@@ -12,7 +12,7 @@ from graphopt.frontend.mode import get_default_dtype, require_static
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable, default_main_program
 
-# Paddle keeps a dimension in 64 bits.
+# Paddle stores a dimension in 64 bits.
 MOST = 2**63
 
 

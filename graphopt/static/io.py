@@ -258,7 +258,7 @@ def save_inference_model(
         warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=caller_level())
         write_files({model_path: [model]})
         return
-    # The program last: until it is there, Paddle's readers find the old pair or no model.
+    # Write the program last: until then, Paddle's readers find the old pair or no model.
     streams = sealed_combined(_streams(variables))
     write_files({params_path: streams, model_path: sealed_message(model)})
 

@@ -23,7 +23,7 @@ from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.scope import global_scope
 from graphopt.runtime.state.slots import Slot
 
-# the entry of a checkpoint's own metadata with the shapes of variables that are saved in parts
+# the key of a checkpoint's metadata for the shapes of variables saved in parts
 _SHAPES = "shapes"
 
 _thread = ThreadPoolExecutor(1, "graphopt-save")
@@ -70,10 +70,10 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     if (group := current()) is not None:
-        group.barrier()  # it names a trainer that does not save, which Orbax would only wait for
+        group.barrier()  # it names a trainer that does not save; Orbax would only wait for it
     tree: dict[str, Any] = {}
     shapes: dict[str, list[int]] = {}
-    with global_scope().lock:  # until the copies are made no step may take the arrays over
+    with global_scope().lock:  # until the arrays are copied, no step may donate them
         for name, value in values.items():
             tree[name], whole = value.on_devices() if isinstance(value, Slot) else (value, None)
             if whole is not None:
@@ -83,7 +83,7 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
                     f"variable '{name}' has no elements, which Orbax does not store; save in "
                     "Paddle's format"
                 )
-        # or a disk that is full at the start would be noticed after minutes
+        # otherwise, a full disk would be noticed only after minutes
         at_once = ocp.options.AsyncOptions(create_directories_asynchronously=False)
         saver = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), async_options=at_once)
         saver.save(folder, args=ocp.args.PyTreeSave(tree, custom_metadata={_SHAPES: shapes}))
@@ -91,10 +91,10 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
     def finish() -> None:
         try:
             saver.wait_until_finished()
-        except Exception as error:  # a script need not ask for the result
+        except Exception as error:  # a script need not read the result
             told = f"{folder} was not saved: {error}"
             print(f"graphopt: {told}", file=sys.stderr, flush=True)
-            raise OSError(told) from None  # its causes are threads of Orbax, which has logged them
+            raise OSError(told) from None  # Orbax's threads have logged the causes
         finally:
             saver.close()
 

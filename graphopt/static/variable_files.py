@@ -234,7 +234,7 @@ def save_inference_model(
     targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)
     names = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     feeds = [program.global_block().var(name) for name in names]
-    with warnings.catch_warnings():  # of the later function, which says the same of `auc`
+    with warnings.catch_warnings():  # the newer function warns about `auc` again
         warnings.filterwarnings("ignore", "Be sure that you have set auc states")
         data = modern.serialize_program(feeds, targets, program=program)
         pruned = None if program_only else modern.normalize_program(program, feeds, targets)

@@ -12,7 +12,7 @@ from graphopt.ir.program import Variable
 from graphopt.tensor import logic, special
 from graphopt.tensor.scaled import constant
 
-# as in logic and special: both operands are Variables
+# as in logic and special, both operands are Variables
 Function = Callable[[Variable, Variable], Variable]
 
 

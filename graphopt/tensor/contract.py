@@ -27,7 +27,7 @@ def _contracted_axes(axes: Any, rank_x: int, rank_y: int) -> tuple[list[int], li
             second = arguments.integers(axes[-1], "axes", "tensordot")
         else:
             first = second = arguments.integers(axes, "axes", "tensordot")
-        # the shorter list goes on with the axes of the longer one
+        # extend the shorter list by the longer list's axes
         count = max(len(first), len(second))
         first, second = first + second[len(first) : count], second + first[len(second) : count]
     else:

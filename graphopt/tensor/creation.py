@@ -140,7 +140,7 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
     if isinstance(x, Variable):
         helper.append_op("assign", {"X": x}, {"Out": target})
     else:
-        # a lone number makes one element, as in Paddle
+        # as in Paddle, a lone number makes one element
         _write_values(_as_array([x] if np.isscalar(x) else x, "assign"), target)
     return target
 
@@ -165,7 +165,7 @@ def to_tensor(
     array = _as_array(data, "to_tensor")
     if dtype is not None:
         array = array.astype(arguments.dtype(dtype, "dtype", "to_tensor").numpy)
-    with static_mode():  # a constant may be made in dynamic mode, for a function that is traced
+    with static_mode():  # a constant of a traced function may be created in dynamic mode
         made = LayerHelper("assign").temporary()
         _write_values(array, made)
         made.stop_gradient = stop_gradient
@@ -218,7 +218,7 @@ def create_global_var(
     flags = {"persistable": persistable, "stop_gradient": True}
     made = default_main_program().global_block().create_var(chosen, dims, element, **flags)
     block = default_startup_program().global_block()
-    # the startup program hands a value over through the scope, which keeps persistables only
+    # values of the startup program pass through the scope, which keeps only persistable variables
     twin = block.create_var(chosen, dims, element, persistable=True, stop_gradient=True)
     Constant(number)(twin, block)
     return made

@@ -70,7 +70,7 @@ def _of_two(type: str, x: Variable, other: Variable, *, reverse: bool) -> Variab
         raise TypeError(f"the operator // needs int32 or int64, found {x.dtype!s}: '{x.name}'")
     if type == "elementwise_mod" and integral:
         return _remainder(left, right, axis)
-    # `//` goes towards 0; since 2.0 the operator of that name rounds down
+    # `//` truncates; since 2.0, the operator of that name rounds down
     type = "elementwise_div" if type == "elementwise_floordiv" else type
     made = append(type, inputs, {"axis": axis})
     return note(made, levels_of(x)) if reverse and levels_of(x) else made

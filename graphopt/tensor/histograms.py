@@ -48,7 +48,7 @@ def histogramdd(
     for column, edge, count in zip(columns, edges, counts, strict=True):
         last = slice(edge, [0], [count], [count + 1])
         cell = searchsorted(edge, column, right=True)
-        # the last cell has its upper bound, too
+        # the last cell includes its upper bound
         cell = add(scale(cell, 1, -1), scale(cast(equal(column, last), "int64"), -1))
         fits = logical_and(
             greater_equal(cell, full([1], 0, "int64")),

@@ -49,7 +49,7 @@ def element(array: Variable, index: Any) -> Variable:
     return array_read(array, at)
 
 
-# A slice without an end stops here, which is beyond the end of any axis.
+# The end of a slice without an end, past the end of any axis.
 _END = 2**31 - 1
 
 
@@ -104,7 +104,7 @@ def parse_index(x: Variable, index: Any, *, early: bool = False) -> Index:
     """
     items = _full_index(index if isinstance(index, tuple) else (index,), x)
     parsed = Index()
-    axis = kept = 0  # positions in x and in the result of the cut
+    axis = kept = 0  # positions in x and in the sliced result
     for item in items:
         if item is None:
             parsed.new_axes.append(kept)
@@ -207,7 +207,7 @@ def _add_slice(parsed: Index, item: slice, axis: int) -> None:
     forward = isinstance(step, Variable) or step > 0
     parsed.axes.append(axis)
     parsed.starts.append((0 if forward else _END) if item.start is None else _as_bound(item.start))
-    # before the first element, also when counted from the end
+    # negative bounds count from the end, and so does this one: it ends before the first element
     parsed.ends.append((_END if forward else -_END) if item.stop is None else _as_bound(item.stop))
     parsed.steps.append(step)
 
@@ -249,7 +249,7 @@ def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:
     if len(indices) == 1 and len(indices[0].shape) == 1:
         return gather(x, indices[0], axes[0])
     unknown = any(size < 0 for index in indices for size in index.shape)
-    # the vectors of one mask are equally long, which their shapes do not say
+    # the index vectors of a mask have equal lengths, which their shapes do not show
     table = stack(indices if unknown else broadcast_tensors(indices), -1)
     found = emit("gather_nd", {"X": _in_front(x, axes), "Index": table})
     order = _order(axes, len(table.shape) - 1, len(found.shape))
@@ -277,7 +277,7 @@ def _as_indices(x: Variable, lookups: dict[int, Any]) -> tuple[list[int], list[V
     """Collect the lookup axes, and an integer Variable for each; a mask covers several."""
     axes: list[int] = []
     indices: list[Variable] = []
-    shift = 0  # a mask of rank r stands at one position and covers r axes
+    shift = 0  # a mask of rank r has one position and covers r axes
     for position, item in sorted(lookups.items()):
         parts = _positions(x, item, position + shift)
         axes += range(position + shift, position + shift + len(parts))

@@ -156,7 +156,7 @@ def einsum(equation: str, *operands: Variable) -> Variable:
     inputs = arguments.variables(list(operands), "operands", "einsum")
     if "->" not in equation:
         letters = equation.replace(",", "").replace(" ", "").replace("...", "")
-        # whether a letter is large makes no difference
+        # the order of letters ignores case
         once = sorted((c for c in set(letters) if letters.count(c) == 1), key=str.lower)
         equation += "->" + ("..." if "..." in equation else "") + "".join(once)
     return LayerHelper("einsum").emit("einsum", {"Operands": inputs}, {"equation": equation})

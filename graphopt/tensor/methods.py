@@ -41,7 +41,7 @@ COMPARE = {
     "gt": "greater_than",
     "ge": "greater_equal",
 }
-# operators of bits, by their functions in bit_operators.py
+# bitwise operators, by their functions in bit_operators.py
 BITS = {
     "__rand__": "and_from_left",
     "__ror__": "or_from_left",
@@ -51,7 +51,7 @@ BITS = {
     "__rlshift__": "left_shift_from_left",
     "__rrshift__": "right_shift_from_left",
 }
-# the functions that are methods as well, by the file of graphopt/tensor that they are in
+# the functions that are also methods, by their file in graphopt/tensor
 METHODS: dict[str, str] = {
     "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
     "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
@@ -110,7 +110,7 @@ METHODS: dict[str, str] = {
     "lstsq lu lu_unpack matrix_power multi_dot pinv qr slogdet solve triangular_solve",
 }
 
-# methods that have another name than their function: method -> file, function
+# methods whose function has another name: method -> file, function
 SPELLINGS: dict[str, tuple[str, str]] = {
     "clamp": ("math", "clip"),
     "div": ("spellings", "true_divide"),
@@ -128,7 +128,7 @@ SPELLINGS: dict[str, tuple[str, str]] = {
     "repeat": ("rearrange", "tile"),
     "take_along_dim": ("positions", "take_along_axis"),
 }
-# methods that cast, and their dtypes
+# methods that cast -> their dtype
 CASTS: dict[str, str] = {
     "bfloat16": "bfloat16",
     "bool": "bool",
@@ -420,5 +420,5 @@ def attach() -> None:
     }
     for name, value in extra.items():
         setattr(Variable, name, value)
-    # NumPy must hand `array + x` to the Variable instead of looping over its own elements
+    # NumPy must leave `array + x` to the Variable, not loop over its own elements
     Variable.__array_ufunc__ = None  # type: ignore[attr-defined]

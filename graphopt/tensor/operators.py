@@ -87,7 +87,8 @@ def _fit_to_number(type: str, x: Variable, value: Any) -> Variable:
         return x
     if is_integral(x.dtype) and (isinstance(value, float) or type == "elementwise_div"):
         return cast_to(x, "float32")
-    # + - * stay booleans, as in 2.6.2, which does not have the others; in 3.3.1 all are int64
+    # As in 2.6.2, + - * keep booleans, and it lacks the other operators; 3.3.1 returns int64 for
+    # all.
     if x.dtype == "bool" and type in _OF_NUMBERS:
         return cast_to(x, "int64")
     return x

@@ -85,7 +85,7 @@ def _put_in_corner(
     made = put_along_axis(corner, indices, values, axis, reduce, include_self)
     if corner is arr:
         return made
-    # elements outside the corner are kept
+    # keep elements outside of the corner
     amounts = [
         number
         for own, whole in zip(corner.shape, arr.shape, strict=True)

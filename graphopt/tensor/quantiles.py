@@ -103,7 +103,7 @@ def quantile_of(
         size = _known_size(rows, axis, function)
         ordered = sort(rows, -1)
         undefined = any(isnan(rows), -1, keepdim=True)
-        # nan is the last in order
+        # NaN sorts last
         middle = _of_ordered(ordered, _times(share, size - 1.0), between)
         found = where(undefined, _pick(ordered, size - 1), middle)
     found = squeeze(found, -1)

@@ -35,7 +35,7 @@ def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
     if any(size < 0 for x in inputs for size in x.shape):
         return _broadcast_at_run(inputs)
     rank = max((len(x.shape) for x in inputs), default=0)
-    # whichever tensor is not 1 at a dimension decides it
+    # at each axis, a tensor whose size is not 1 decides
     shape = [
         max(((1,) * rank + tuple(x.shape))[-rank + at :][0] for x in inputs) if rank else 1
         for at in range(rank)

@@ -16,7 +16,7 @@ from graphopt.tensor.creation import digits
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# operator -> (factor, offset) of the `scale` that replaces it when one operand is a number
+# operator -> (factor, offset) of the `scale` that replaces it for a number as operand
 Affine = Callable[[float], tuple[float, float]]
 _RIGHT: dict[str, Affine] = {
     "elementwise_add": lambda value: (1.0, value),
@@ -84,7 +84,7 @@ def in_own_program(operator: Callable[P, R]) -> Callable[P, R]:
 
 def power(x: Variable, exponent: float) -> Variable:
     """Raise x to the power of a number."""
-    unique_name.generate("tmp")  # Paddle's result is tmp_1: the number is a variable of its own
+    unique_name.generate("tmp")  # Paddle's result is tmp_1: it creates a variable for the number
     return append("pow", {"X": x}, {"factor": exponent})
 
 

@@ -197,7 +197,7 @@ def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
     size = where(nothing, one, abs(x))
     exponent = scale(floor(scale(log(size), 1 / math.log(2))), 1.0, 1.0)
     mantissa = divide(size, pow(full([], 2.0, dtype), exponent))
-    # the logarithm may be off by one step next to powers of two
+    # next to powers of two, the logarithm may be off by 1
     large, small = greater_than(scale(one, 1.0), mantissa), less_than(mantissa, scale(one, 0.5))
     exponent = where(large, exponent, scale(exponent, 1.0, 1.0))
     mantissa = where(large, mantissa, scale(mantissa, 0.5))

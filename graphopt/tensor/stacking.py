@@ -198,7 +198,7 @@ def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Va
         raise ValueError(f"unflatten(): {sizes} does not divide the {own[at]} of axis {axis}")
     if own[at] >= 0 and -1 in sizes:
         sizes[sizes.index(-1)] = own[at] // known
-    # 0 copies a dimension, which holds for unknown ones before the axis
+    # 0 copies the input's size, so it is right for unknown sizes before the axis
     before = [size if size >= 0 else 0 for size in own[:at]]
     return reshape(x, [*before, *sizes, *own[at + 1 :]], name)
 

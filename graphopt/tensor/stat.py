@@ -75,9 +75,9 @@ def var(
     counts = [x.shape[d] for d in dims]
     if all(count >= 0 for count in counts):
         if 0 in counts:
-            return divide(total, total)  # nan
+            return divide(total, total)  # NaN
         if correction == 1:
-            # one sample has no spread; Paddle 2.x gives 0 there
+            # one sample has no variance; Paddle 2.x returns 0
             return scale(total, 1.0 / (math.prod(counts) - 1 or 1))
         left = math.prod(counts) - correction
         return divide(total, full([], left if left > 0 else 0.0, x.dtype))

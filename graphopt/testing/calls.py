@@ -30,20 +30,20 @@ Shape = tuple[int, ...]
 Draw = Callable[[Any, Shape, random.Random], Any]
 Groups = tuple[tuple[Tensor, ...], ...]
 Fixed = tuple[tuple[int, Tensor], ...]
-"""Types that operands have to have, by position."""
+"""Required operand types, by position."""
 
 SHAPES: Sequence[Shape] = ((2, 3), (2, 3, 4, 4), (3,), (2, 3, 4), (4, 4), (2, 3, 4, 4, 4))
 MANY, TRIES = 8, 3000
-"""The calls of an op that are kept, and that are tried at most."""
+"""The most calls of an op to keep, and the most to try."""
 TRACED = 100
-"""The calls that may fail to be traced: what is slow to find ends."""
+"""The most calls that may fail to trace before a search ends."""
 PLAIN = 300
-"""The first ones, of float32 and whole numbers alone, most operands having one shape."""
+"""The first calls, with float32 and integers only, and mostly one shape for all operands."""
 LEFT = ("rng_id", "algorithm", "kernel", "filter_format", "language")
-"""Properties that programs of users do not choose: the translation and other passes do."""
+"""Properties that user programs do not set, but the translation and other passes."""
 ONE = ("learning_rate", "_pow")
 WHOLE = ("index", "indices", "label", "length", "num", "ids", "count", "size", "order", "offset")
-"""Words in the names of operands that are one number, or whole numbers, most of them."""
+"""Words in the names of operands that are mostly one number, and mostly integers."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ DRAWN: Mapping[str, Draw] = {
     ),
     "an element type": lambda default, base, chance: chance.choice(("float32", "int64")),
 }
-"""By kind of property: another value of it."""
+"""By kind of property: a function that draws another value."""
 
 
 def _with(groups: Groups, fixed: Fixed) -> Groups | None:
@@ -257,13 +257,13 @@ def _is_traced(op_class: type[PdOp], call: TypedCall) -> bool:
         return computed(arrays, tuple(keys) if count > 1 else keys[0] if keys else None)
 
     if issubclass(op_class, DataSizedOp) and op_class.name in STARTS:
-        return True  # that other numbers fit together, too, is not to be expected
+        return True  # other numbers need not fit together
     shapes = [shape_of(type) for type in call.flat]
     dtypes = [np.dtype(dtype_of(type).numpy) for type in call.flat]
     with jax.enable_x64(True), warnings.catch_warnings(action="ignore"):
-        warnings.simplefilter("error", DeprecationWarning)  # what JAX is going to refuse
+        warnings.simplefilter("error", DeprecationWarning)  # calls that JAX is going to refuse
         try:
-            if issubclass(op_class, DataSizedOp):  # its sizes come with the numbers
+            if issubclass(op_class, DataSizedOp):  # its sizes depend on the numbers
                 found = rule(*map(np.ones, shapes, dtypes))
             else:
                 found = jax.eval_shape(rule, *map(jax.ShapeDtypeStruct, shapes, dtypes))

@@ -77,7 +77,7 @@ def check_pass(
         try:
             each()
         except AssertionError as error:
-            # Hypothesis adds the whole program to what ends with the part of it that fails
+            # Hypothesis adds the whole program to a message that ends with its failing part
             error.__notes__ = []
             raise
 

@@ -32,7 +32,7 @@ def enclose_ops(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
         if any(use.operation not in chosen for use in result.uses)
     ]
     if any(value in op.wrt for op in block.ops if isinstance(op, Grad) for value in live):
-        return False  # a result is not the value inside
+        return False  # a result is not the inner value
     if not live or (loop and any(UNKNOWN in shape_of(value.type) for value in live)):
         return False
     (_in_loop if loop else _in_branch)(block, inside, live)

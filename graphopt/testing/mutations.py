@@ -32,7 +32,7 @@ from graphopt.testing.enclose import enclose_ops
 Draw = Callable[[Any], Any]
 Twist = Callable[[Draw, ModuleOp], bool]
 
-# ops that may stand for each other wherever their types allow
+# ops that can replace each other wherever their types allow
 SIBLINGS: Sequence[Sequence[type[PdOp]]] = (
     (math.Add, math.Subtract, math.Multiply, math.Maximum),
     (act.Relu, act.Tanh, act.Sigmoid, math.Exp, act.Silu, act.Relu6, act.Softmax, act.LeakyRelu),
@@ -40,7 +40,7 @@ SIBLINGS: Sequence[Sequence[type[PdOp]]] = (
     (norm.LayerNorm, act.Relu),
 )
 BINARY = (math.Add, math.Subtract, math.Multiply, math.Maximum)
-# properties that say which random numbers are drawn, or belong together with others
+# properties that select random numbers, or that must agree with others
 _FIXED = frozenset({"rng_id", "seed", "parameters", "dtype", "values", "amsgrad", "lazy_mode"})
 _NUMBERS = {"p": (0.0, 0.5), "epsilon": (1e-5, 0.5), "momentum": (0.5,)}
 

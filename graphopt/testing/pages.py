@@ -44,7 +44,7 @@ from graphopt.passes.table.registry import all_passes, own_passes
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
 _BLOCK = re.compile(r"^```(\w+)\n.*?^```$", re.MULTILINE | re.DOTALL)
-# begins the first line of a diff; the title of a case follows
+# begins the first line of a diff, before the title of a case
 _FROM = "--- "
 UPDATE = "GRAPHOPT_UPDATE_PAGES"
 
@@ -72,7 +72,7 @@ class Case:
     def make_pass(self) -> ModulePass:
         """Make the pass, with its options."""
         spec = parse_spec(self.pass_name + self.options)
-        # a pass of graphopt is loaded without looking for those of other packages
+        # a pass of graphopt is loaded without a search for passes of other packages
         passes = own_passes() if self.pass_name in own_passes() else all_passes()
         return passes[self.pass_name]().from_pass_spec(spec)
 

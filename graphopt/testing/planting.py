@@ -21,9 +21,9 @@ from graphopt.testing.calls import TypedCall, calls_of
 from graphopt.testing.makers import PLANTED, Draw, Recipe, Shape
 
 TRIES, MOST = 3, 60
-"""The calls that are tried for one node, and for all of a pattern."""
+"""The most calls to try for one node, and for a whole pattern."""
 Types = Mapping[int, Tensor]
-"""Types that operands have to have, by position."""
+"""Required operand types, by position."""
 
 
 @dataclass(eq=False)
@@ -35,7 +35,7 @@ class Planned:
     state: Sequence[int] = ()
     names: Mapping[int, str] = field(default_factory=dict[int, str])
     below: dict[int, tuple[Planned, int]] = field(default_factory=dict[int, "tuple[Planned, int]"])
-    """By operand: the planned op that gives it, and which of its results."""
+    """By operand: the planned op that computes it, and the index of its result."""
     holes: dict[int, Value] = field(default_factory=dict[int, Value])
 
 
@@ -162,7 +162,7 @@ class Planner:
             return None
         names = dict(enumerate(operand_names(op_class)))
         kept = [at for at, name in names.items() if name in ("mean", "variance")]
-        state = kept if issubclass(op_class, BatchNormBase) else ()  # which it updates
+        state = kept if issubclass(op_class, BatchNormBase) else ()  # the state that it updates
         return Planned(op_class, self.draw(st.sampled_from(found)), state, names)
 
     def by_hand(self, op_class: type[PdOp], order: Sequence[Hole], shape: Shape) -> Planned | None:

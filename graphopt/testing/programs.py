@@ -35,7 +35,7 @@ from graphopt.testing.updates import PlainUpdates, Updates
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
 
-# what every op can give
+# a shape that every op can produce
 IMAGES: Shape = (2, 3, 2, 2)
 
 

@@ -100,7 +100,7 @@ class _ProgramWriter:
             return x
         self.drawn += 1
         mode = self.draw(st.sampled_from(["upscale_in_train", "downgrade_in_infer"]))
-        # all in training: those of one layer must agree
+        # all in training: dropouts of one layer must agree
         return self.add(Dropout, x, p=0.25, mode=mode, rng_id=self.drawn)
 
     def scale(self, x: SSAValue) -> SSAValue:

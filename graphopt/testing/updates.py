@@ -16,7 +16,7 @@ from graphopt.ir.dialect.signature import STATE
 from graphopt.ir.dialect.types import shape_of
 from graphopt.testing.transformers import Builder
 
-# what a group must have in common, each with another value than the default
+# properties that all updates of a group share, with other values than the defaults
 KINDS: Mapping[type[PdOp], Sequence[Mapping[str, Any]]] = {
     Sgd: ({},),
     Momentum: (
@@ -35,7 +35,7 @@ KINDS: Mapping[type[PdOp], Sequence[Mapping[str, Any]]] = {
         {"lr_ratio": 0.5},
     ),
 }
-# a written state and the value it gets
+# states that are written, each with its new value
 Written = list[tuple[str, SSAValue]]
 
 

@@ -76,7 +76,7 @@ class Imikolov(_Samples):
         self.data_file = data_file or imikolov.ARCHIVE.path()
         self.word_idx = imikolov.dict_of(self.data_file, min_word_freq)
         kind = getattr(imikolov.DataType, self.data_type)
-        # the validation text is the test set of paddle.dataset only
+        # only paddle.dataset uses the validation text as its test set
         name = f"./simple-examples/data/ptb.{self.mode}.txt"
         super().__init__(
             imikolov.samples_of(self.data_file, name, self.word_idx, window_size, kind)

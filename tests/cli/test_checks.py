@@ -70,20 +70,20 @@ class Forgetful(ModulePass):
 
 
 def test_the_wrong_rewrite_is_named() -> None:
-    """Of three rewrites of one sweep, the message names the one after which the IR is invalid."""
+    """Of three rewrites in one sweep, the message names the one that makes the IR invalid."""
     run = PassRun(parse(PROGRAM), PassContext({}), verify_each=True)
     with pytest.raises(PassError, match=r"not valid after wrong on pd.relu %d; .*before it is def"):
         run.fuse([("flag", WrongPass())])
 
 
 def test_a_changed_signature_is_named() -> None:
-    """A pass that changes what a program gives is named, when all is checked."""
+    """With `verify_each`, a pass that changes the fetches of a program is named."""
     with pytest.raises(PassError, match="not valid after forgetful"):
         PassRun(parse(PROGRAM), PassContext({}), verify_each=True).one("flag", Forgetful())
 
 
 def test_bisection_counts_rewrites() -> None:
-    """The first N happen, in one order; nothing is left behind."""
+    """The first N rewrites are applied, in a fixed order; afterwards all are."""
     lines: list[str] = []
     for most, tanh in ((0, 0), (2, 2), (-1, 3)):
         module = parse(PROGRAM.replace("%d", "%q"))
@@ -97,7 +97,7 @@ def test_bisection_counts_rewrites() -> None:
 
 
 def test_command_bisects() -> None:
-    """--opt-bisect-limit counts over all passes of the call, and tells on stderr."""
+    """--opt-bisect-limit counts over all passes of the call, and reports on stderr."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     given = [model, "--build-strategy", "fuse_gemm_epilogue", "--platform", "none", "--verify-each"]
     _, everything, err = opt(*given, "--opt-bisect-limit", "-1")

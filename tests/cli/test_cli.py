@@ -1,4 +1,4 @@
-"""The command `graphopt`: what it prints, what it writes, and how it fails; in this process."""
+"""The command `graphopt`, called in this process: its output, its files and its errors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LENET, RESNET = MODELS / "infer_lenet", MODELS / "infer_resnet18"
 
 @pytest.fixture(autouse=True)
 def _fresh_scope(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A new scope, and no line about work that takes long, however busy the machine is."""
+    """Set a new scope, and show no progress line, however busy the machine is."""
     monkeypatch.setattr("graphopt.display.progress.AFTER", 600.0)
     with static.scope_guard(static.Scope()):
         yield
 
 
 def graphopt(*args: object) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of one call."""
+    """Return exit status, stdout and stderr of one call."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
@@ -48,14 +48,14 @@ def graphopt(*args: object) -> tuple[int, str, str]:
 
 
 def output(*args: object) -> str:
-    """What a call that goes well prints."""
+    """Return the stdout of a call that succeeds."""
     status, out, err = graphopt(*args)
     assert (status, err) == (0, ""), err or out
     return out
 
 
 def error(*args: object) -> str:
-    """The one line of a call that does not."""
+    """Return the one-line message of a call that fails."""
     status, out, err = graphopt(*args)
     assert (status, out) == (1, ""), out
     assert err.startswith("graphopt: error: ") and err.count("\n") == 1, err
@@ -63,7 +63,7 @@ def error(*args: object) -> str:
 
 
 def test_help_and_version() -> None:
-    """Each command shows an example."""
+    """The help lists the commands, and each command's help shows an example."""
     assert output("--version").startswith("graphopt 0.")
     assert all(f"  {name} " in output("--help") for name in ("info", "run", "convert", "opt"))
     for command in ("info", "run", "convert"):
@@ -84,7 +84,7 @@ def test_it_starts_without_jax() -> None:
 
 
 def test_as_a_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """By `python -m graphopt`."""
+    """`python -m graphopt` starts the command."""
     monkeypatch.setattr(sys, "argv", ["graphopt", "--version"])
     with pytest.raises(SystemExit, match="0"):
         runpy.run_module("graphopt", run_name="__main__")
@@ -104,13 +104,13 @@ def test_opt_is_graphopt_opt() -> None:
     ],
 )
 def test_no_such_command(command: str, words: str) -> None:
-    """The nearest one, or what does the work of another tool's."""
+    """The message names the nearest command, or our counterpart of another tool's command."""
     status, _, error = graphopt(command, "x")
     assert (status, words in error) == (2, True), error
 
 
 def test_a_missing_argument_is_one_line() -> None:
-    """It says what the argument is for, without the list of all others."""
+    """The message says what the argument is for, and lists no other arguments."""
     status, _, error = graphopt("convert", "model")
     assert (status, error.count("\n")) == (2, 1), error
     assert "required: -o/--output; -o OUT ends in one of .stablehlo.mlir," in error
@@ -136,7 +136,7 @@ def test_a_page_of_a_script_without_programs(tmp_path: Path) -> None:
 
 
 def zipped(*names: str) -> bytes:
-    """A zip file with these names in it."""
+    """Build a zip file with members of these names."""
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
         for name in names:
@@ -173,7 +173,7 @@ def zipped(*names: str) -> bytes:
     ],
 )
 def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
-    """They are named for what they are, by each command that opens a model."""
+    """Each command that opens a model names the format of a file that it cannot read."""
     file = tmp_path / "model"
     file.write_bytes(data)
     for command in ("info", "run", *(["opt"] if b"func" not in data else [])):
@@ -182,7 +182,7 @@ def test_files_of_another_kind(data: bytes, words: str, tmp_path: Path) -> None:
 
 
 def test_other_kinds_than_arrays(tmp_path: Path) -> None:
-    """So are files that are given for parameters, inputs, or to be replayed; and folders."""
+    """The format is also named for parameters, inputs, replay files and folders."""
     (tmp_path / "m.onnx").write_bytes(b"\x08\x08\x12\x07pytorch\x1a\x051.0.0")
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01\x12\x02\x0a\x00")
     model = LENET / "model.pdmodel"
@@ -195,7 +195,7 @@ def test_other_kinds_than_arrays(tmp_path: Path) -> None:
 
 
 def test_an_onnx_file(tmp_path: Path) -> None:
-    """Is a model for every command, also without the suffix or as the only one in its folder."""
+    """Every command takes an ONNX file, also by its stem, or as the only model of a folder."""
     onnx = pytest.importorskip("onnx")
     values = [onnx.helper.make_tensor_value_info(n, 1, ["N", 3]) for n in "xy"]
     nodes = [
@@ -217,7 +217,7 @@ def test_an_onnx_file(tmp_path: Path) -> None:
 
 
 def test_what_can_be_onnx() -> None:
-    """A list of what is in the way, and where to write it."""
+    """`info --can onnx` lists the operators without an ONNX form, or the command that converts."""
     pytest.importorskip("onnx_ir")
     shown = output("info", LENET / "model.pdmodel", "--can", "onnx")
     command = ["graphopt", "convert", str(LENET / "model.pdmodel"), "-o", "model.onnx"]
@@ -238,7 +238,7 @@ def test_info() -> None:
 
 
 def test_info_of_what_cannot_be_run(tmp_path: Path) -> None:
-    """Operators that nobody knows, and no parameters: reported, not failed on."""
+    """`info` reports unknown operators and missing parameters, and does not fail."""
     program = read_program((LENET / "model.pdmodel").read_bytes())
     for op in program.global_block().ops:
         if op.type == "conv2d":
@@ -265,7 +265,7 @@ def test_info_of_other_programs() -> None:
 
 
 def test_run(tmp_path: Path) -> None:
-    """A table of the outputs, a comparison, and a file of them."""
+    """`run` prints a table of the outputs and a comparison, and writes the outputs to a file."""
     out = output(
         "run",
         RESNET / "model",
@@ -298,7 +298,7 @@ def test_run_says_when_outputs_differ(tmp_path: Path) -> None:
 
 
 def test_run_made_up_inputs() -> None:
-    """The same ones for the same seed, of the sizes that are asked for."""
+    """One seed gives the same random inputs, of the sizes that --dim sets."""
     first = output("run", LENET / "model", "--random", "--dim", "3")
     assert "random inputs: x [3, 1, 28, 28]" in first and "[3, 10]" in first
     assert output("run", LENET / "model", "--random", "--dim", "x=3x1x28x28") == first
@@ -306,7 +306,7 @@ def test_run_made_up_inputs() -> None:
 
 
 def test_run_explains_what_ran() -> None:
-    """The compile time is that of the run, XLA included."""
+    """The compile time of --explain includes XLA's."""
     told = output("run", LENET / "model", "--random", "--explain")
     head = told.partition("flag or pass")[0]
     assert " ops before, " in head and ", for cpu\n" in head
@@ -355,7 +355,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_convert(suffix: str, options: tuple[str, ...], package: str, tmp_path: Path) -> None:
-    """It is checked, and the line that runs it runs: Python's in a process without graphopt."""
+    """The converted file is checked, and its example runs, also in Python without graphopt."""
     if package:
         pytest.importorskip(package)
     target = tmp_path / "it's a folder" / f"m{suffix}"  # a shell has to be told
@@ -384,7 +384,7 @@ def test_convert_with_inputs_and_without_a_check(tmp_path: Path) -> None:
 
 
 def test_run_a_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Whatever ends in .py is a script, with the arguments behind it."""
+    """A file that ends in .py is run as a script, with the arguments that follow it."""
     script = tmp_path / "train.py"
     script.write_text("import sys, paddle\nprint(paddle.__name__)\nsys.exit(int(sys.argv[2]))\n")
     assert start.main(["run", str(script), "--epochs", "3"]) == 3
@@ -392,7 +392,7 @@ def test_run_a_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_explain(tmp_path: Path) -> None:
-    """A model on one screen, op by op, as data; a script's programs with their strategies."""
+    """`explain` shows a model on one screen, by op or as JSON; of a script, all its programs."""
     flags = ("--build-strategy", "fuse_gemm_epilogue", "--platform", "none")
     told = output("explain", LENET / "model", *flags)
     assert re.search(r"^fuse_gemm_epilogue +\d of \d", told, re.MULTILINE), told
@@ -455,7 +455,7 @@ def test_explain_validates(tmp_path: Path) -> None:
     ),
 )
 def test_help_needs_no_xdsl(command: str) -> None:
-    """It comes in a fifth of a second: no command imports what it works with."""
+    """Help is quick: no command imports NumPy, JAX or xDSL for it."""
     code = (
         "import sys, atexit; slow = {'numpy', 'jax', 'xdsl.ir', 'graphopt.ir', "
         "'graphopt.runtime.executor'}; "
@@ -467,7 +467,7 @@ def test_help_needs_no_xdsl(command: str) -> None:
 
 
 def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On a terminal, with the seconds; a quick command shows nothing."""
+    """Slow commands announce their work; a quick command shows nothing."""
     said: list[str] = []
 
     @contextmanager
@@ -485,7 +485,7 @@ def test_what_takes_long_is_announced(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.exhaustive
 def test_a_model_on_sequences(tmp_path: Path) -> None:
-    """The lengths of its sequences are one more input of what is explained, run and written."""
+    """The lengths of the sequences are one more input, for `explain`, `run` and `convert`."""
     model = MODELS / "fluid18_text_lod_conv" / "model"
     assert "every operator is supported" in output("info", model)
     assert "in all" in output("explain", model)

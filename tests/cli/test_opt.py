@@ -35,7 +35,7 @@ MODELS = HERE.parent / "data" / "models"
 
 
 def opt(*args: str, stdin: str = "") -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of one call."""
+    """Return exit status, stdout and stderr of one call."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), _stdin(stdin):
         status = main([arg for arg in args if arg != "-"])
@@ -53,7 +53,7 @@ def _stdin(text: str) -> Iterator[None]:
 
 
 def check(text: str, args: list[str]) -> str:
-    """What filecheck says of `text`; empty when it is content."""
+    """Return filecheck's message about `text`, empty when the checks pass."""
     options = parse_argv_options(["filecheck", *args])
     matcher = Matcher(options, FInput("<stdin>", text), Parser.from_opts(options))
     out = io.StringIO()
@@ -78,7 +78,7 @@ def test_run_line(file: Path, run: str) -> None:
 
 @pytest.mark.smoke
 def test_model_file_with_build_strategy() -> None:
-    """A saved ResNet: every batch_norm with a relu behind it is fused."""
+    """In a saved ResNet, each batch_norm that a relu follows is fused."""
     model = str(MODELS / "infer_resnet18" / "model.pdmodel")
     _, plain, _ = opt(model)
     assert (plain.count("pd.batch_norm("), plain.count("pd.relu(")) == (20, 17)
@@ -96,7 +96,7 @@ def test_model_file_with_build_strategy() -> None:
 
 
 def test_strategy_names_its_passes() -> None:
-    """`--dump-pass-pipeline` prints what `-p` would take."""
+    """`--dump-pass-pipeline` prints a pipeline that `-p` accepts."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     flags = "fuse_gemm_epilogue=1,fuse_bn_add_act_ops=0"
     given = [model, "--build-strategy", flags, "--dump-pass-pipeline"]
@@ -111,7 +111,7 @@ def test_strategy_names_its_passes() -> None:
 
 @pytest.mark.exhaustive
 def test_the_platform_of_the_passes() -> None:
-    """The report says which platform it is about; a program without a strategy has passes too."""
+    """The report names its platform; a program without a strategy has passes, too."""
     model = str(MODELS / "infer_resnet18" / "model.pdmodel")
     _, plain, err = opt(model, "--explain")
     assert "after, for cpu\n" in err and re.search(r"^fold-batch-norm +20 of ", err, re.MULTILINE)
@@ -144,7 +144,7 @@ def test_a_program_of_paddle_3_is_read() -> None:
     ],
 )
 def test_errors_are_one_line(args: list[str], text: str) -> None:
-    """A wrong call ends with status 1 and one line that says what is wrong."""
+    """A wrong call ends with status 1 and a message of one line."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     given = args if any(arg.endswith(".mlir") for arg in args) else [model, *args]
     status, out, err = opt(*given)
@@ -155,7 +155,7 @@ def test_errors_are_one_line(args: list[str], text: str) -> None:
 
 
 def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
-    """A damaged file names itself."""
+    """The message names the damaged file."""
     whole = (MODELS / "infer_lenet" / "model.pdmodel").read_bytes()
     cut = tmp_path / "cut.pdmodel"
     cut.write_bytes(whole[: len(whole) // 2])
@@ -165,7 +165,7 @@ def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_stablehlo_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without locations unless they are requested; a person gets a hint for open sizes."""
+    """StableHLO has locations only on request; on a terminal, open sizes give a hint."""
     program = """
     func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf32>) {
       %y = pd.sigmoid(%x)
@@ -208,13 +208,13 @@ TANH = """func.func @main(feed %x: tensor<2xf32>) -> (fetch "y": tensor<2xf32>) 
 
 @pytest.fixture
 def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Passes that a test registers are gone with it, and so are files of crashes."""
+    """Unregister passes that the test registers, and keep crash files in its folder."""
     monkeypatch.setenv("GRAPHOPT_CRASH_DIR", str(tmp_path))
     monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 def imported(tmp_path: Path, name: str, text: str, *args: str) -> tuple[int, str, str]:
-    """A run on a program with `--import` of a file of this text."""
+    """Run graphopt-opt on a program with `--import` of a file of this text."""
     (tmp_path / "program.mlir").write_text(TANH, "utf-8")
     (tmp_path / name).write_text(text, "utf-8")
     return opt(str(tmp_path / "program.mlir"), "--import", str(tmp_path / name), *args)
@@ -222,7 +222,7 @@ def imported(tmp_path: Path, name: str, text: str, *args: str) -> tuple[int, str
 
 @pytest.mark.usefixtures("forgotten")
 def test_a_pass_of_a_file_by_its_own_option(tmp_path: Path) -> None:
-    """`--NAME` is `-p NAME` for a pass that `--import` brings; typos have their hints."""
+    """`--NAME` equals `-p NAME` for a pass from `--import`; misspelt names get a hint."""
     status, out, err = imported(tmp_path, "plugin.py", PLUGIN, "--drop-tanh-of-a-test")
     assert (status, err) == (0, "") and "pd.tanh" not in out
     _, _, err = imported(tmp_path, "plugin.py", PLUGIN, "--drop-tan-of-a-test")
@@ -243,7 +243,7 @@ def test_a_pass_of_a_file_by_its_own_option(tmp_path: Path) -> None:
     ids=["a class", "no tuple", "no root", "an error inside"],
 )
 def test_mistakes_in_a_pass(tmp_path: Path, right: str, wrong: str, message: str) -> None:
-    """The message says what to write, or the line that failed and how to replay it."""
+    """The message says what to write, or names the failing line and the replay command."""
     text = PLUGIN.replace(right, wrong)
     status, _, err = imported(tmp_path, "wrong.py", text, "--drop-tanh-of-a-test")
     assert status == 1 and message in err, err

@@ -1,4 +1,4 @@
-"""graphopt-opt takes what people type for mlir-opt."""
+"""graphopt-opt takes the command lines that people type for mlir-opt."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ func.func @main(
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    """The file of a program that `fuse-elewise-add-act` and `cse` change."""
+    """Write a program that `fuse-elewise-add-act` and `cse` change."""
     path = tmp_path / "program.mlir"
     path.write_text(TEXT, "utf-8")
     return str(path)
 
 
 def opt(*args: str, stdin: bytes = b"") -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of one call."""
+    """Return exit status, stdout and stderr of one call."""
     out, err, saved = io.StringIO(), io.StringIO(), sys.stdin
     sys.stdin = io.TextIOWrapper(io.BytesIO(stdin))
     try:
@@ -52,7 +52,7 @@ def opt(*args: str, stdin: bytes = b"") -> tuple[int, str, str]:
 
 
 def test_passes_are_options(file: str) -> None:
-    """One dash or two, in the order given, and as `--pass-pipeline`."""
+    """Passes are options of one dash or two, in their order, or a `--pass-pipeline`."""
     wanted = opt(file, "-p", "cse,fuse-elewise-add-act")
     assert wanted[0] == 0 and "fused_elemwise" in wanted[1]
     assert opt(file, "--cse", "--fuse-elewise-add-act") == wanted
@@ -63,7 +63,7 @@ def test_passes_are_options(file: str) -> None:
 
 @pytest.mark.parametrize("asked", [["--build-strategy", "fuse_elewise_add_act_ops"], ["-p", "cse"]])
 def test_the_ir_around_passes(asked: list[str], file: str) -> None:
-    """For passes of a strategy and of -p; on stderr, so that stdout stays the program."""
+    """The IR is dumped for passes of a strategy and of -p, to stderr; stdout keeps the program."""
     plain = opt(file, *asked)
     every = opt(file, *asked, "-mlir-print-ir-after-all")
     changed = opt(file, *asked, "--mlir-print-ir-after-change")
@@ -77,7 +77,7 @@ def test_the_ir_around_passes(asked: list[str], file: str) -> None:
 
 
 def test_timing(file: str) -> None:
-    """Each pass has a row, reading and writing too."""
+    """Each pass has a row in the report; reading and writing have theirs."""
     status, _, report = opt(file, "--build-strategy", "fuse_elewise_add_act_ops", "-mlir-timing")
     assert status == 0
     assert "... Execution time report ..." in report
@@ -87,7 +87,7 @@ def test_timing(file: str) -> None:
 
 
 def test_stdin_is_told_by_its_content() -> None:
-    """`-` or nothing: text, a ProgramDesc or JSON."""
+    """Stdin (`-` or no file) may hold text, a ProgramDesc or JSON."""
     by_name = opt(str(MODEL))
     assert opt("-", stdin=MODEL.read_bytes()) == by_name
     assert opt(stdin=MODEL.with_suffix(".json").read_bytes())[0] == 0
@@ -95,7 +95,7 @@ def test_stdin_is_told_by_its_content() -> None:
 
 
 def test_an_error_leaves_the_output_alone(tmp_path: Path, file: str) -> None:
-    """The file is written when all went well; it may be the input."""
+    """The output file is written only on success; it may be the input file."""
     out = tmp_path / "out.mlir"
     out.write_text("old", "utf-8")
     assert opt(file, "-p", "cse", "-emit=stablehlo{dim=x}", "-o", str(out))[0] == 1
@@ -129,7 +129,7 @@ func.func @main(feed %x: tensor<2x4xf32>) -> (fetch "y": tensor<2x4xf64>) {
     ],
 )
 def test_expected_errors(old: str, new: str, sentence: str, tmp_path: Path) -> None:
-    """The comments have to hold, in each chunk."""
+    """The expected-error comments have to match, in each chunk."""
     path = tmp_path / "errors.mlir"
     path.write_text(ERRORS.replace(old, new) if old else ERRORS, "utf-8")
     status, _, err = opt(str(path), "-split-input-file", "-verify-diagnostics")
@@ -146,7 +146,7 @@ def test_expected_errors(old: str, new: str, sentence: str, tmp_path: Path) -> N
     ],
 )
 def test_misspelt(arg: str, hint: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The nearest name is in the message."""
+    """The message suggests the nearest name."""
     try:
         status = main([file, arg])
     except SystemExit as error:
@@ -156,7 +156,7 @@ def test_misspelt(arg: str, hint: str, file: str, capsys: pytest.CaptureFixture[
 
 
 def test_every_pass_has_a_line() -> None:
-    """`--help` says what each pass does, in one sentence; those that tests add aside."""
+    """`--help` describes each pass in one sentence."""
     found = {name: words for room in summaries().values() for name, words in room.items()}
     assert set(found) >= set(all_passes()) - set(registry._registered)
     assert [name for name, words in found.items() if not words] == []
@@ -165,7 +165,7 @@ def test_every_pass_has_a_line() -> None:
 def test_passes_of_other_packages_have_a_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Their docstrings, under the name of the package; one that does not load says why."""
+    """Passes of a package are listed under its name; a failed import is explained."""
     (info := tmp_path / "my_passes-1.0.dist-info").mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-passes\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
@@ -182,7 +182,7 @@ def test_passes_of_other_packages_have_a_line(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every command and option is there."""
+    """The script for each shell has every command and option."""
     assert graphopt(["completion", shell]) == 0
     text = capsys.readouterr().out
     for name, options in commands(parser()).items():
@@ -203,7 +203,7 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_completion_in_bash(
     words: str, wanted: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The functions run in a real bash."""
+    """A real bash runs the functions of the script."""
     graphopt(["completion", "bash"])
     function = "_graphopt_opt" if words.startswith("graphopt-opt") else "_graphopt"
     script = (

@@ -1,4 +1,4 @@
-"""`graphopt tune`: it runs a model until its kernels are chosen, and says which."""
+"""`graphopt tune` runs a model until its kernels are chosen, and reports them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESNET = Path(__file__).parents[1] / "data" / "models" / "infer_resnet18"
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The other form is made at the first run; no kernel works on this machine."""
+    """Compile the other form at the first run, and refuse all kernels."""
     monkeypatch.setattr(policy, "RUNS", 0)
     monkeypatch.setattr(policy, "SECONDS", -1.0)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
@@ -68,7 +68,7 @@ def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.exhaustive
 def test_bits_that_must_repeat(capsys: pytest.CaptureFixture[str]) -> None:
-    """There is no other form to compare with."""
+    """Under FLAGS_cpu_deterministic, no other form is compared."""
     paddle.set_flags({"FLAGS_cpu_deterministic": True})
     try:
         assert tuned() == 1

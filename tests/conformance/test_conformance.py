@@ -1,6 +1,6 @@
-"""Recorded cases give Paddle's numbers: one of every seventh name, and in `make test-all` of each.
+"""Recorded cases give Paddle's numbers: every seventh name, and in `make test-all` every name.
 
-`make conformance` runs all of them.
+Each name runs one case; `make conformance` runs all of them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ for _case in CORPUS.cases:
 @pytest.mark.every(7)
 @pytest.mark.parametrize("name", _BY_NAME)
 def test_recorded_numbers(name: str) -> None:
-    """Results, gradients and state agree, except where `reasons.tsv` says why not.
+    """Results, gradients and state agree, except where `reasons.tsv` gives a reason.
 
-    Of the cases of a name, the last is taken: the later ones tend to be the special ones.
+    The last case of each name runs: later cases tend to be the special ones.
     """
     case = _BY_NAME[name][-1]
     complaints = check(CORPUS, case).complaints
@@ -52,7 +52,7 @@ NEEDS_FIRST_SIZE = re.compile(
 
 
 def _with_open_batch(case: Any) -> Any:
-    """The case with fed variables whose first dimension is declared None."""
+    """Declare the first size of each fed variable of a case as None."""
     inputs: dict[str, Any] = {}
     for name, item in case["inputs"].items():
         shape = item["a"][2]
@@ -74,7 +74,7 @@ OPEN = {
 @pytest.mark.every(6)
 @pytest.mark.parametrize("name", OPEN)
 def test_open_batch(name: str) -> None:
-    """Type rules and lowerings do not need the first size: the numbers are the same without it."""
+    """The numbers do not change when type rules and lowerings do not know the first size."""
     assert not check(CORPUS, _with_open_batch(OPEN[name])).complaints
 
 
@@ -98,7 +98,7 @@ def test_tables() -> None:
 
 
 def test_differences_are_found() -> None:
-    """Shape, dtype and numbers count; float64 is held to more than float32."""
+    """Shapes, dtypes and numbers are compared, and float64 more closely than float32."""
     one = np.float32(1)
     assert not differs("x", one, one + np.float32(5e-6), (1e-5, 0.0))
     assert differs("x", np.float64(1), np.float64(1 + 5e-6), (1e-5, 0.0))
@@ -111,7 +111,7 @@ def test_differences_are_found() -> None:
 
 
 def test_a_wrong_record_is_noticed() -> None:
-    """The harness can fail: a case whose numbers were changed does."""
+    """The harness can fail: it reports a case whose recorded numbers were changed."""
     case = next(c for c in CORPUS.cases if c["id"].startswith("paddle.abs/") and "grads" in c)
     changed = {**case, "out": [{**case["out"][0], "a": case["cot"][0]}]}
     assert check(CORPUS, case).complaints == ()

@@ -40,7 +40,7 @@ func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}, %w: tensor<4x4xf32> {pd.sta
 
 @pytest.fixture(autouse=True)
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty working folder, an empty folder for temporary files, and no passes of others."""
+    """Use an empty working folder and temporary folder, and forget passes of other tests."""
     for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(registry, "_registered", {})
@@ -52,7 +52,7 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def graphopt(
     capsys: pytest.CaptureFixture[str], *args: str, plugin: bool = True
 ) -> tuple[int, str]:
-    """Exit code and output of a command."""
+    """Return exit code and output of a command."""
     capsys.readouterr()
     status = cli.main([*args, *(["--import", str(PLUGIN)] if plugin else [])])
     out, err = capsys.readouterr()
@@ -60,20 +60,20 @@ def graphopt(
 
 
 def chain(text: str = CHAIN) -> str:
-    """The small program as a file."""
+    """Write the small program to a file."""
     Path("chain.mlir").write_text(text)
     return "chain.mlir"
 
 
 def ops_of(path: str = "repro.mlir") -> list[str]:
-    """The ops of the program in a replay file."""
+    """List the ops of the program in a replay file."""
     module = replay_file.read(Path(path).read_text(), path).module
     return [op.name for op in module.walk() if op.name.startswith("pd.")]
 
 
 @pytest.mark.slow
 def test_one_wrong_fusion_among_many(capsys: pytest.CaptureFixture[str], own_folder: Path) -> None:
-    """In a ResNet: found, reduced to the pattern, replayed by a process of its own."""
+    """In a ResNet, the fusion is found, reduced to its pattern, and replayed in a new process."""
     passes = 'simplify,fuse-bn-act,wrong-add-relu{at="relu_8.tmp"},fuse-gemm-epilogue'
     status, out = graphopt(capsys, "bisect", RESNET, "-p", passes)
     assert status == 1, out
@@ -97,7 +97,7 @@ def test_one_wrong_fusion_among_many(capsys: pytest.CaptureFixture[str], own_fol
 
 @pytest.mark.slow
 def test_with_a_strategy_before_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a transformer whose attention and feed-forward are fused first."""
+    """The pass is found in a transformer, after fusions of attention and feed-forward."""
     status, out = graphopt(
         capsys, "bisect", TRANSFORMER, "-p", "wrong-matmul", "--build-strategy", "fused_attention",
         "--dim", "3", "-o", "found.mlir",
@@ -109,7 +109,7 @@ def test_with_a_strategy_before_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is written, and the largest difference is told."""
+    """With equal results, no file is written, and the largest difference is reported."""
     data = str(MODELS / "infer_lenet" / "inputs.npz")
     flags = "fuse_gemm_epilogue,fuse_elewise_add_act_ops"
     status, out = graphopt(
@@ -122,7 +122,7 @@ def test_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_dropouts_draw_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Random ops are no difference."""
+    """Random ops draw the same numbers in both programs, and cause no difference."""
     status, out = graphopt(capsys, "bisect", chain(), "-p", "wrong-add-relu,cse,dce", "--dim", "64")
     assert status == 0, out
     assert "equal after 3 rewrites: the largest difference is 0 " in out
@@ -148,7 +148,7 @@ def test_dropouts_draw_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> N
 def test_each_way_of_being_wrong(
     capsys: pytest.CaptureFixture[str], passes: str, told: list[str], ops: int
 ) -> None:
-    """Found, reduced, told in words, and still so in the file."""
+    """The rewrite is found, reduced and described, and its replay file fails again."""
     status, out = graphopt(capsys, "bisect", chain(), "-p", passes, "--dim", "4")
     assert status == 1, out
     for words in told:
@@ -179,7 +179,7 @@ def test_gone_when_mended(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_errors_end_with_two(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is wrong with the call, and not with a pass."""
+    """Errors of the call, not of a pass, end with status 2."""
     Path("mine.txt").write_text("precious")
     Path("broken.mlir").write_text("func.func @main(")
     for args, words in (
@@ -198,7 +198,7 @@ def test_errors_end_with_two(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_large_inputs_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest ones go into the file, up to a number of bytes."""
+    """The smallest inputs go into the file, up to a limit of bytes."""
     monkeypatch.setattr(culprit, "MOST_DATA", 100)
     small, large = np.zeros(10, np.float32), np.zeros(16, np.float32)
     made_up = replay_file.MadeUp("float32", (1000, 1000), 1)
@@ -224,7 +224,7 @@ for _ in range(2):
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("fresh_state")
 def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its compiled programs with the inputs of their first steps; with passes, all its programs."""
+    """A script's compiled programs run on their first inputs; with passes, all its programs run."""
     Path("train.py").write_text(SCRIPT)
     status, out = graphopt(capsys, "bisect", "train.py", plugin=False)
     assert status == 0, out
@@ -238,7 +238,7 @@ def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_replay_file_is_a_program(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its own passes and inputs."""
+    """`bisect` takes a replay file as a program, with its own passes and inputs."""
     assert graphopt(capsys, "bisect", chain(), "-p", "wrong-add{at=b}", "-o", "a.mlir")[0] == 1
     status, out = graphopt(capsys, "bisect", "a.mlir", "-o", "b.mlir")
     assert status == 1, out
@@ -247,7 +247,7 @@ def test_a_replay_file_is_a_program(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_against_float64(capsys: pytest.CaptureFixture[str]) -> None:
-    """An interpreter that shares no code with JAX says what is right."""
+    """The reference of `--against float64` is an interpreter that shares no code with JAX."""
     pytest.importorskip("graphopt.reference")
     text = CHAIN.replace("%g = pd.dropout(%f) {p = 0.5, rng_id = 3}", "%g = pd.exp(%f)")
     text = text.replace(" : (tensor<?x4xf32>) -> tensor<?x4xf32>\n  %y", " : tensor<?x4xf32>\n  %y")
@@ -278,7 +278,7 @@ func.func @main(%x: tensor<3xf32> {pd.feed = "x"}, %a: tensor<3xf32> {pd.state =
 
 @pytest.mark.exhaustive
 def test_a_wrong_pass_behind_stacked_state(capsys: pytest.CaptureFixture[str]) -> None:
-    """The file has the program in front of the stacks, and the pass that makes them."""
+    """The file has the program before its state is stacked, and the pass that stacks it."""
     passes = "stack-state{fewest=2},wrong-add{at=s}"
     status, out = graphopt(capsys, "bisect", chain(STACKED), "-p", passes)
     assert status == 1, out

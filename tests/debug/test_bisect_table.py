@@ -1,8 +1,8 @@
-"""A wrong number in any pass for a platform, for storage or for updates: bisect names the pass.
+"""Bisect names a pass that is made wrong, for each pass of a platform, of storage or of updates.
 
-Each pass is made wrong in turn: after its first rewrite, a result of the program is multiplied. The
-steps are those of a run on the pass's platform, on the first example of its page in which it does
-something among the other passes.
+Each pass is made wrong in its turn: after its first rewrite, a result of the program is multiplied.
+The steps match a run on the pass's platform, on the first example of its page in which the pass
+rewrites an op although the other passes run, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ KERNELS = {
 
 
 def setup_of(name: str) -> PassContext:
-    """What a run is told in which this pass has something to do."""
+    """Build the context of a run in which this pass rewrites an op."""
     if name in KERNELS:
         platform, kernel = KERNELS[name]
         return PassContext({}, platform=platform, attention_kernel=kernel)
@@ -119,7 +119,7 @@ def multiplied(value: SSAValue) -> SSAValue:
 
 
 def suspects(name: str) -> Iterator[Suspect]:
-    """The examples on the page of a pass, with the steps of a run and the page's options."""
+    """Yield the examples on the page of a pass, with the steps of a run and the page's options."""
     for case in load_page(PAGES / f"{name}.md"):
         module = parse(case.before)
         chosen = tuple(
@@ -130,7 +130,7 @@ def suspects(name: str) -> Iterator[Suspect]:
 
 
 def of_each_kind() -> Iterator[Any]:
-    """All passes; of those of a phase that are made wrong alike, the first one is always tried."""
+    """Yield all pass names; the first of each phase and kind is always tried."""
     seen: set[tuple[Phase, bool, bool]] = set()
     for name in NAMES:
         kind = (PHASES[name], issubclass(own_passes()[name](), FusionPass), name in KERNELS)
@@ -140,7 +140,7 @@ def of_each_kind() -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", [*of_each_kind()])
 def test_bisect_names_the_wrong_pass(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pass that was made wrong, and nothing while it is right."""
+    """Bisect finds nothing while the pass is right, and names the pass that was made wrong."""
     suspect = next(
         s for s in suspects(name) if any(n.startswith(name) for n in s.run_passes().asked)
     )
@@ -167,7 +167,7 @@ exe.run(feed={"x": np.ones((2, 3, 5, 5), "float32")}, fetch_list=[loss])
 
 
 def test_a_plain_program_of_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is looked at with the passes of its platform, of which one is wrong."""
+    """Bisect runs the passes of the program's platform, and finds the wrong one."""
     (tmp_path / "train.py").write_text(SCRIPT)
     with fresh():
         (subject,) = subjects(str(tmp_path / "train.py"), [], plain=False)

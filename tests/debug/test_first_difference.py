@@ -1,4 +1,4 @@
-"""`graphopt diff --values`: a model and its twin in another format, and twins that are broken."""
+"""`graphopt diff --values` on a model and its export, equal or broken."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Break = Callable[[Any], None]
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """LeNet as a model of ONNX."""
+    """Export LeNet to ONNX."""
     path = tmp_path_factory.mktemp("twin") / "lenet.onnx"
     paddle.import_model(LENET / "model").export(path)
     return path
@@ -49,7 +49,7 @@ def shift_pool(model: Any) -> None:
 
 
 def pad_convolution(model: Any) -> None:
-    """The flattening after it fails."""
+    """Pad the convolution, so that the op after it, a flattening, fails."""
     set_attribute(model, "conv2d_1.tmp.1", "pads", [1, 1, 1, 1])
 
 
@@ -118,7 +118,7 @@ def test_broken_twin(
 
 @pytest.mark.parametrize("program", ["model.pdmodel", "model.json"])
 def test_twin_is_equal(program: str, exported: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the names of variables, and where a program has none."""
+    """Values are paired by their variables' names, or by structure in a program without names."""
     data = str(LENET / "inputs.npz")
     assert graphopt(["diff", str(LENET / program), str(exported), "--data", data]) == 0
     first, second = capsys.readouterr().out.splitlines()
@@ -142,7 +142,7 @@ def test_text_of_ir_takes_the_parameters_of_the_model(
 
 
 def saved(path: Path, name: str, nodes: list[Any], inputs: list[str]) -> str:
-    """A model of ONNX on vectors of 20 numbers."""
+    """Save an ONNX model on vectors of 20 numbers."""
     info = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         nodes,
@@ -157,7 +157,7 @@ def saved(path: Path, name: str, nodes: list[Any], inputs: list[str]) -> str:
 
 
 def test_ops_without_a_counterpart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a value that one program has within another op, all ops that may be wrong are named."""
+    """When the other program has no value between ops, each of these ops is named."""
     node = onnx.helper.make_node
     first = [
         node("Sigmoid", ["x"], ["s"]),
@@ -198,7 +198,7 @@ def test_model_that_needs_its_sizes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is no program before: the axes to squeeze depend on sizes."""
+    """The model has no program without sizes: they decide the axes to squeeze."""
     monkeypatch.chdir(tmp_path)
     info = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
@@ -222,7 +222,7 @@ def test_model_that_needs_its_sizes(
     ["bert_mini", "loop_if", "mobilenet_v2", "resnet18", "transformer_encoder"],
 )
 def test_twins_of_models(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever becomes one node on the way out, and more ops on the way in."""
+    """A model equals its export, in which several ops may be one node, or one op several."""
     case, twin = MODELS / f"infer_{name}", str(tmp_path / "twin.onnx")
     model = case / "model.pdmodel"
     paddle.import_model(model).export(twin)

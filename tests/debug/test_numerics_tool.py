@@ -61,7 +61,7 @@ def data() -> dict[str, Any]:
 
 
 def test_each_pass_is_measured() -> None:
-    """What claims to be bit-exact moves nothing; another formula moves the results as it should."""
+    """A bit-exact pass moves no result; another formula moves the results slightly."""
     numbers = measure(parse(PROGRAM), [FoldIdentity(), TanhGelu(), FoldBatchNorm()], data())
     exact, approximate = numbers.passes
     assert (exact.pass_name, exact.claim, exact.times) == ("fold-identity", "bit-exact", 1)
@@ -79,7 +79,7 @@ def test_each_pass_is_measured() -> None:
 
 
 def test_budget() -> None:
-    """A pass over the budget is switched off, and those after it are measured without it."""
+    """A pass over the budget is switched off, and later passes are measured without it."""
     passes = [TanhGelu(), FuseGemmEpilogue()]
     numbers = measure(parse(PROGRAM), passes, data(), budget=1e-7)
     assert numbers.switched_off == {"tanh-gelu"}
@@ -90,7 +90,7 @@ def test_budget() -> None:
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On data from a file, as JSON; the program is printed as optimised."""
+    """The command reads data from a file, prints JSON, and prints the optimized program."""
     program, file = tmp_path / "program.mlir", tmp_path / "data.npz"
     program.write_text(PROGRAM)
     np.savez(file, **data())
@@ -106,7 +106,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_budget_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is switched off is named, and its rewrites are not in the program."""
+    """A pass that is switched off is named, and its rewrites are not in the program."""
     program = tmp_path / "program.mlir"
     program.write_text(PROGRAM)
     # no error is below a negative budget
@@ -118,7 +118,7 @@ def test_budget_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_data_has_to_fit(tmp_path: Path) -> None:
-    """A wrong name, dtype or shape is named; what is missing is made up, of the same batch size."""
+    """A wrong name, dtype or shape is an error; a missing feed is random, of the same batch."""
     module = parse(PROGRAM)
     for array, message in (
         (np.zeros((2, 5), np.float32), "'x' should be"),
@@ -138,7 +138,7 @@ def test_data_has_to_fit(tmp_path: Path) -> None:
 
 
 def test_errors() -> None:
-    """Absolute, relative to the largest element, and in units in the last place."""
+    """Errors are absolute, relative to the largest element, and in units in the last place."""
     wanted = np.array([1.0, 4.0, np.inf, np.nan], np.float32)
     found = wanted.copy()
     found[1] = np.nextafter(np.float32(4), np.float32(5))

@@ -1,4 +1,4 @@
-"""Delta reduction keeps what is interesting, and nothing else; its programs are valid."""
+"""Delta reduction keeps the interesting ops and no others; its programs are valid."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<?x6xf32> {pd.feed = "x"}, %w: tensor<6x4xf32> {pd.sta
 
 
 def has(*names: str):
-    """True for modules with all these ops."""
+    """Build a predicate that is true for modules with all these ops."""
 
     def interesting(module: ModuleOp, inputs: Mapping[str, Array]) -> bool:
         found = [op.name for op in module.walk()]
@@ -43,12 +43,12 @@ def has(*names: str):
 
 
 def ops(module: ModuleOp) -> list[str]:
-    """The names of the ops of `@main`."""
+    """List the names of the ops of `@main`."""
     return [op.name for op in main_function(module).body.block.ops][:-1]
 
 
 def test_values_where_ops_were() -> None:
-    """What an op read from ops that are gone is fed, with the numbers that were there."""
+    """An operand whose producer is removed becomes a feed, with the recorded value."""
     module = parse(PROGRAM)
     inputs = random_inputs(module)
     values = record(module, inputs)
@@ -62,7 +62,7 @@ def test_values_where_ops_were() -> None:
 
 
 def test_ops_that_belong_together_stay() -> None:
-    """Two ops with one between them, and only what their pattern reads."""
+    """Two connected ops stay, with feeds only for the operands of their pattern."""
     module = parse(PROGRAM)
 
     def interesting(module: ModuleOp, inputs: Mapping[str, Array]) -> bool:
@@ -78,7 +78,7 @@ def test_ops_that_belong_together_stay() -> None:
 
 
 def test_a_guess_around_the_culprit_saves_tries() -> None:
-    """Ops in focus are tried first, with what they read."""
+    """Ops in focus are tried first, with the producers of their operands."""
     module = parse(PROGRAM)
     (relu,) = (op for op in module.walk() if op.name == "pd.relu")
     interesting = has("pd.relu", "pd.matmul")
@@ -88,7 +88,7 @@ def test_a_guess_around_the_culprit_saves_tries() -> None:
 
 
 def test_what_is_not_interesting_is_refused() -> None:
-    """There is nothing to reduce; an exception counts as no."""
+    """A program that is not interesting cannot be reduced; an exception counts as no."""
     with pytest.raises(ValueError, match="not interesting"):
         reduce_module(parse(PROGRAM), {}, has("pd.conv2d"))
     with pytest.raises(ValueError, match="not interesting"):
@@ -96,7 +96,7 @@ def test_what_is_not_interesting_is_refused() -> None:
 
 
 def test_the_number_of_tries_is_bounded() -> None:
-    """What was found by then is given."""
+    """When the tries are used up, the best program so far is returned."""
     reduced = reduce_module(parse(PROGRAM), {}, has("pd.exp"), most=2)
     assert reduced.tried <= 2
     assert "pd.exp" in ops(reduced.module)
@@ -106,7 +106,7 @@ def test_the_number_of_tries_is_bounded() -> None:
 @settings(max_examples=8)
 @given(programs())
 def test_every_part_is_a_program(generated: Generated) -> None:
-    """Of training programs with gradients and updates too: each candidate is valid."""
+    """Each candidate is valid, also for training programs with gradients and updates."""
     module = generated.module
     seen: list[int] = []
 
@@ -127,7 +127,7 @@ def test_every_part_is_a_program(generated: Generated) -> None:
 
 
 def test_sizes_become_small() -> None:
-    """All dimensions of a size together, of the arrays too, as long as the rest fits."""
+    """All dimensions of one size shrink together, and the arrays with them."""
     module = parse(PROGRAM)
     inputs = random_inputs(module, unknown=5)
     smaller, fed = shrink_sizes(module, inputs, has("pd.matmul"))
@@ -143,7 +143,7 @@ def test_sizes_become_small() -> None:
 
 
 def test_inputs_become_plain() -> None:
-    """Whole numbers for few, made-up ones for many, what was given where those do not do."""
+    """Small inputs are rounded, large ones become random, unless only the original fails."""
     module = parse(PROGRAM)
     inputs = random_inputs(module, unknown=50)
     plain = plain_inputs(module, inputs, lambda _, given: given["w"][0, 0] == inputs["w"][0, 0])

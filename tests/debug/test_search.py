@@ -1,4 +1,4 @@
-"""The search for a wrong rewrite, and what counts as a difference; nothing is compiled here."""
+"""The search for a wrong rewrite, and the differences that count; nothing is compiled here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROGRAM = "\n".join(
 
 
 def suspect(wrong: Callable[[int], bool]) -> Suspect:
-    """A program with LAYERS fusions, whose results are wrong after so many of them."""
+    """Build a program with LAYERS fusions; `wrong` judges the results by the number applied."""
 
     def evaluate(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
         fused = sum(op.name == "pd.fused_elemwise_add_activation" for op in module.walk())
@@ -54,7 +54,7 @@ def suspect(wrong: Callable[[int], bool]) -> Suspect:
 
 @pytest.mark.parametrize("first", range(1, LAYERS + 1))
 def test_the_first_wrong_rewrite(first: int) -> None:
-    """Found wherever it is; the program before it is the one with fewer rewrites."""
+    """The rewrite is found at each position; the program before it has one rewrite less."""
     asked = suspect(lambda fused: fused >= first)
     found = find_wrong_rewrite(asked)
     assert found is not None
@@ -67,21 +67,21 @@ def test_the_first_wrong_rewrite(first: int) -> None:
 
 
 def test_nothing_is_wrong() -> None:
-    """Right at the end is right, whatever was in between."""
+    """Right results after all rewrites count as right, whatever was in between."""
     assert find_wrong_rewrite(suspect(lambda fused: False)) is None
     assert find_wrong_rewrite(suspect(lambda fused: fused == 5)) is None
 
 
 @pytest.mark.parametrize("pattern", ["0011000111111", "0101010101011", "0000000000101"])
 def test_results_that_come_and_go(pattern: str) -> None:
-    """A rewrite is found that turns right into wrong."""
+    """The search finds a rewrite after which right results become wrong."""
     found = find_wrong_rewrite(suspect(lambda fused: pattern[fused] == "1"))
     assert found is not None
     assert pattern[found.number - 1 : found.number + 1] == "01"
 
 
 def test_what_depends_on_chance_is_told() -> None:
-    """Trying again gives something else."""
+    """Results that differ on a second try are an error: they depend on chance."""
     answers = iter(["1"])
 
     def chance(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -93,7 +93,7 @@ def test_what_depends_on_chance_is_told() -> None:
 
 
 def test_a_program_that_fails_by_itself() -> None:
-    """There is nothing to compare with; and results that are wrong without any pass."""
+    """A program that fails, or is wrong, without any pass is an error."""
 
     def fails(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
         raise ZeroDivisionError("oh")
@@ -105,7 +105,7 @@ def test_a_program_that_fails_by_itself() -> None:
 
 
 def test_isolation_keeps_the_failure() -> None:
-    """The program before the rewrite and its pass alone, unless that is right."""
+    """Only the pass itself runs after the rewrites before it, if this fails, too."""
     asked = suspect(lambda fused: fused >= 3)
     found = find_wrong_rewrite(asked)
     assert found is not None
@@ -118,7 +118,7 @@ def test_isolation_keeps_the_failure() -> None:
 
 
 def outcome(*values: object) -> RunOutcome:
-    """Results named by their position."""
+    """Build an outcome whose results are named by their position."""
     return RunOutcome({str(n): np.asarray(value) for n, value in enumerate(values)})
 
 
@@ -147,7 +147,7 @@ F32 = np.float32
     ],
 )
 def test_kinds_of_differences(wanted: object, found: object, kind: DifferenceKind | None) -> None:
-    """Numbers beyond the tolerance of their type, and all that is no number."""
+    """Numbers differ beyond the tolerance of their dtype; each other difference has its kind."""
     seen = difference(outcome(wanted), outcome(found), Tolerance())
     assert (seen and seen.kind) == kind
     if seen is not None:
@@ -155,7 +155,7 @@ def test_kinds_of_differences(wanted: object, found: object, kind: DifferenceKin
 
 
 def test_the_worst_difference_is_told() -> None:
-    """Results that are others come before numbers, and large gaps before small ones."""
+    """Changed results come before changed numbers, and large gaps before small ones."""
     zero, one, two = np.zeros(1), np.ones(1), np.full(1, 2.0)
     seen = difference(outcome(zero, zero), outcome(one, two), Tolerance())
     assert seen is not None
@@ -171,7 +171,7 @@ def test_the_worst_difference_is_told() -> None:
 
 
 def test_given_tolerances() -> None:
-    """As NumPy's allclose has them."""
+    """Tolerances mean the same as in NumPy's allclose."""
     a, b = outcome(np.array([0.0, 100.0])), outcome(np.array([0.01, 101.0]))
     assert difference(a, b, Tolerance(0.02, 0.02)) is None
     assert difference(a, b, Tolerance(0.02, 0.001)) is not None
@@ -179,7 +179,7 @@ def test_given_tolerances() -> None:
 
 
 def test_failures_are_alike_by_their_class() -> None:
-    """While wrong numbers and NaN may come from one bug."""
+    """Exceptions match by class; wrong numbers and NaN may come from one bug."""
     numbers, nan = (
         Difference(DifferenceKind.NUMBERS, "a", ""),
         Difference(DifferenceKind.NAN, "b", ""),

@@ -61,7 +61,7 @@ def net() -> Net:
     ],
 )
 def test_a_layer(net: Net, given: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
-    """The table is printed; the layer is as it was, and so is the program around."""
+    """The table is printed; the layer and the current program do not change."""
     before = str(static.default_main_program())
     found = paddle.summary(net, **given)
     assert found == {"total_params": 11854, "trainable_params": 11842}
@@ -74,7 +74,7 @@ def test_a_layer(net: Net, given: dict[str, object], capsys: pytest.CaptureFixtu
 
 
 def test_rows_of_a_layer(net: Net) -> None:
-    """Shapes and parameters are Paddle's; operations are those of the products."""
+    """Shapes and parameters equal Paddle's; operations count the products only."""
     found = summary_of_layer(net, [((1, 1, 28, 28), "float32")])
     assert [(r.name, r.inputs, r.output, r.parameters) for r in found.rows] == ROWS
     products = {row.name: row.flops for row in found.rows if row.flops}
@@ -82,7 +82,7 @@ def test_rows_of_a_layer(net: Net) -> None:
 
 
 def test_a_program() -> None:
-    """A row for each forward op, with the same totals; what makes a bias fit is none."""
+    """Each forward op has a row, and the totals agree; the reshape of a bias has no row."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         loss = paddle.mean(Net()(static.data("x", [None, 1, 28, 28], "float32")))
         paddle.optimizer.SGD(0.1).minimize(loss)
@@ -100,7 +100,7 @@ def test_a_program() -> None:
 
 
 def test_errors(net: Net) -> None:
-    """Paddle's for no size; other things are no networks."""
+    """A missing size raises Paddle's message; an object that is no network raises TypeError."""
     with pytest.raises(ValueError, match="input_size and input cannot be None"):
         paddle.summary(net)
     with pytest.raises(ValueError, match="2 dtypes for 1 inputs"):

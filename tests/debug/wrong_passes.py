@@ -31,7 +31,7 @@ class AddRelu(Fusion):
         self.at, self.how = at, how
 
     def is_at(self, match: Match) -> bool:
-        """True where it goes wrong."""
+        """Return whether the fusion is wrong here."""
         return match[self.relu].results[0].name_hint == self.at
 
     def check(self, match: Match) -> Reason | None:
@@ -74,7 +74,7 @@ class WrongAddRelu(FusionPass):
 @register_pass
 @dataclass(frozen=True)
 class WrongAdd(RewritePass):
-    """Takes x + y for x - y where the result has a certain name; asks for `asks` only."""
+    """Rewrites x + y to x - y where the result has a certain name; unasked without `asks`."""
 
     name = "wrong-add"
     numerics = Numerics.BIT_EXACT
@@ -99,7 +99,7 @@ class WrongAdd(RewritePass):
 @register_pass
 @dataclass(frozen=True)
 class WrongMatmul(ModulePass):
-    """Takes the absolute value of the left operand of every matmul; does not say what it does."""
+    """Takes the absolute value of the left operand of every matmul; reports no rewrites."""
 
     name = "wrong-matmul"
 

@@ -1,5 +1,4 @@
-"""Notebooks that are really run: what cells show is HTML, a summary is text, and the tutorials are
-true.
+"""Notebooks that really run: cells show HTML, a summary is text, the tutorials' outputs hold.
 
 Needs the extra `notebook`: `make test-notebooks`.
 """
@@ -56,7 +55,7 @@ SHOWN = {
 
 
 def run(notebook: Any, folder: Path) -> None:
-    """Run the cells in a process of their own, which begins in this folder."""
+    """Run the cells in a new process, in this folder."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
     where = {"metadata": {"path": str(folder)}}
@@ -66,7 +65,7 @@ def run(notebook: Any, folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
-    """The outputs of a cell for each object, and of one for a summary."""
+    """Run one cell for each object and one for a summary, and return their outputs."""
     cells = [BEGIN, *SHOWN, "paddle.summary(main)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
     run(notebook, tmp_path_factory.mktemp("notebook"))
@@ -75,7 +74,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("expression", SHOWN)
 def test_an_object_is_shown_as_html(expression: str, outputs: dict[str, list[Any]]) -> None:
-    """One result, with tables in it; as text it is there for other front ends."""
+    """Each object is one result, as HTML with tables and as text for other front ends."""
     (found,) = (each for each in outputs[expression] if each.output_type == "execute_result")
     html = found.data["text/html"]
     assert html.startswith("<div>") and "<table>" in html
@@ -85,7 +84,7 @@ def test_an_object_is_shown_as_html(expression: str, outputs: dict[str, list[Any
 
 
 def test_a_summary_is_printed(outputs: dict[str, list[Any]]) -> None:
-    """As in Paddle, whose function returns the counts."""
+    """A summary is printed as in Paddle, whose function returns the counts."""
     printed, returned = outputs["paddle.summary(main)"]
     assert "matmul-1" in printed.text
     assert "'total_params': 15" in returned.data["text/plain"]
@@ -93,7 +92,7 @@ def test_a_summary_is_printed(outputs: dict[str, list[Any]]) -> None:
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
-    """But for numbers. With GRAPHOPT_UPDATE_PAGES=1 the outputs are written as they are now."""
+    """The outputs are as saved, except for numbers; GRAPHOPT_UPDATE_PAGES=1 saves them again."""
     shown = nbformat.read(path, 4)
     printed = nbformat.read(path, 4)
     run(printed, tmp_path)

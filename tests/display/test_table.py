@@ -1,4 +1,4 @@
-"""Tables: aligned columns within a width, wrapped or cut; colours for terminals only; HTML."""
+"""Tables: aligned columns within a width, wrapped or cut; colors for terminals only; HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = Table(
 
 
 def test_columns_are_aligned() -> None:
-    """As wide as the widest cell; a column without text is left out."""
+    """A column is as wide as its widest cell; a column without text is left out."""
     assert ROWS.text().splitlines() == [
         "title",
         "name     n  why",
@@ -27,7 +27,7 @@ def test_columns_are_aligned() -> None:
 
 
 def test_a_narrow_terminal() -> None:
-    """A column that wraps gives way first; then cells are cut. No line is wider."""
+    """A column that wraps is narrowed first, then cells are cut; no line is wider."""
     lines = ROWS.text(30).splitlines()
     assert lines[3:] == ["longer  23  a sentence of", "            several words"]
     cut = Table((Column(), Column()), [("x" * 50, "y" * 20)]).text(40)
@@ -35,14 +35,14 @@ def test_a_narrow_terminal() -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for files; NO_COLOR and a dumb terminal switch them off."""
+    """Files get no colors; NO_COLOR and a dumb terminal switch them off."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[32m1\x1b[0m" in for_stream(ROWS, Terminal())
@@ -55,7 +55,7 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_objects_show_themselves() -> None:
-    """As text by str and repr, and as HTML, in which nothing is markup."""
+    """An object is text by str and repr, and HTML with its markup escaped."""
 
     class Thing(Shown):
         def page(self) -> Page:
@@ -67,7 +67,7 @@ def test_objects_show_themselves() -> None:
 
 
 def test_plain_tables_keep_their_columns() -> None:
-    """Those of commands, whose output programs may read."""
+    """Tables of commands keep empty columns, as programs may read the output."""
     assert table(("a", "b"), [("1", ""), ("22", "")]) == "a   b\n1\n22"
     assert table(("a", "b"), []) == "a  b"
 
@@ -77,19 +77,19 @@ def test_plain_tables_keep_their_columns() -> None:
     [(0, "0 bytes"), (-1500, "-1.5 kB"), (999_999, "1.0 MB"), (3 << 40, "3.3 TB")],
 )
 def test_sizes(number: int, words: str) -> None:
-    """Three digits at most, and a unit."""
+    """Sizes have three digits at most, and a unit."""
     assert size(number) == words
     assert quantity(4_100_000_000) + "FLOP" == "4.1 GFLOP"
 
 
 def test_nothing_is_no_element() -> None:
-    """Parts of a page without content are not there."""
+    """Parts of a page without content are left out."""
     assert Page(["", Table((), ()), "a"]).html() == "<div><pre>a</pre></div>"
     assert Page(["", Table((), ()), "a"]).text() == "a"
 
 
 def test_numbers_stay_in_one_line() -> None:
-    """Also on a page that is narrower than its table."""
+    """Numbers do not wrap on a page that is narrower than its table."""
     table = Table((Column("flag", wraps=True), Column("ops", right=True)), [["a flag", "41 -> 38"]])
     assert '<td style="text-align:right;white-space:nowrap;">41 -&gt; 38</td>' in table.html()
     assert '<td style="text-align:left;">a flag</td>' in table.html()

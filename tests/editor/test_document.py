@@ -16,7 +16,7 @@ TEXT = """func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf3
 
 
 def test_no_problem() -> None:
-    """A valid program."""
+    """A valid program has no diagnostics."""
     assert problems(TEXT) == []
 
 
@@ -30,7 +30,7 @@ def test_no_problem() -> None:
     ],
 )
 def test_problems(old: str, new: str, line: int, under: str, words: str) -> None:
-    """The line of the error, the characters that are underlined, and the message."""
+    """A diagnostic has its line, the range to underline, and the message."""
     text = TEXT.replace(old, new, 1)
     (problem,) = problems(text)
     assert problem.line == line
@@ -40,14 +40,14 @@ def test_problems(old: str, new: str, line: int, under: str, words: str) -> None
 
 
 def test_a_problem_of_the_verifier() -> None:
-    """A type that does not follow is found at its op."""
+    """A wrong result type is reported at its op."""
     text = TEXT.replace("%b = pd.exp(%x)", "%b = pd.exp(%x) : (tensor<?x4xf32>) -> tensor<?x4xf64>")
     (problem, *_) = problems(text)
     assert "f64" in problem.message
 
 
 def test_facts() -> None:
-    """Types of values, descriptions of ops, nothing elsewhere."""
+    """Hovering shows types of values and descriptions of ops, and nothing elsewhere."""
     assert "tensor<?x4xf32>" in facts_at(TEXT, 1, 15)
     assert facts_at(TEXT, 3, 3).startswith("`%y`: `tensor<?x4xf32>`")
     assert "result of `pd.add`" in facts_at(TEXT, 3, 3)
@@ -56,7 +56,7 @@ def test_facts() -> None:
 
 
 def test_after_passes() -> None:
-    """As graphopt-opt prints it; a misspelt pass is named."""
+    """The program equals graphopt-opt's output; a misspelt pass gets a hint."""
     assert after_passes(TEXT, "cse").count("pd.exp(") == 1
     with pytest.raises(ValueError, match="did you mean cse"):
         after_passes(TEXT, "csee")

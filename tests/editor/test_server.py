@@ -46,7 +46,7 @@ class Editor:
         return self.until(lambda got: got.get("id") == self.last)["result"] if answered else None
 
     def until(self, wanted: Any) -> dict[str, Any]:
-        """The first message of the server that is wanted."""
+        """Return the next message of the server that `wanted` accepts."""
         assert self.server.stdout is not None
         while True:
             length = 0
@@ -59,13 +59,13 @@ class Editor:
                 return got
 
     def problems(self) -> list[Any]:
-        """The diagnostics that come next."""
+        """Return the next diagnostics."""
         method = "textDocument/publishDiagnostics"
         return self.until(lambda got: got.get("method") == method)["params"]["diagnostics"]
 
 
 def test_a_session() -> None:
-    """Open, hover, run passes, type an error, close."""
+    """An editor opens a file, hovers, runs passes, types an error and closes the file."""
     editor = Editor()
     try:
         editor.send("initialize", {"processId": None, "rootUri": None, "capabilities": {}})

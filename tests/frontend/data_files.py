@@ -1,4 +1,4 @@
-"""Small data sets in the formats of the original files, written where paddle.dataset looks."""
+"""Small data sets in the formats of the original files, written where paddle.dataset reads them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def write_all(home: Path) -> None:
 
 
 def write_tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> None:
-    """An archive of files in this order."""
+    """Write an archive of files in this order."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, mode) as archive:
         for name, content in files.items():
@@ -60,7 +60,7 @@ def write_tar(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> None:
 
 
 def write_mnist(folder: Path, chance: np.random.RandomState, count: int = 100) -> None:
-    """`count` images and labels for each of both sets."""
+    """Write `count` images and labels for training, and as many for tests."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "t10k"):
         pixels = chance.randint(0, 256, (count, 28, 28), np.uint8)
@@ -73,7 +73,7 @@ def write_mnist(folder: Path, chance: np.random.RandomState, count: int = 100) -
 
 
 def write_housing(folder: Path, chance: np.random.RandomState) -> None:
-    """Ten rows."""
+    """Write ten rows."""
     folder.mkdir(parents=True)
     rows = chance.rand(10, 14) * 50
     text = "\n".join(" " + "  ".join(f"{x:.4f}" for x in row) for row in rows)
@@ -81,7 +81,7 @@ def write_housing(folder: Path, chance: np.random.RandomState) -> None:
 
 
 def write_cifar(folder: Path, chance: np.random.RandomState) -> None:
-    """Two images in each of the batches, in an order of the archive that is not the sorted one."""
+    """Write two images for each batch; the archive's order is not the sorted one."""
 
     def batch(labels: bytes, bad: int = 0) -> bytes:
         # what Python 2 and NumPy 1 write: names of bytes, and another home of arrays
@@ -99,7 +99,7 @@ def write_cifar(folder: Path, chance: np.random.RandomState) -> None:
 
 
 def write_texts(home: Path) -> None:
-    """The data sets of sentences."""
+    """Write the data sets of sentences."""
     treebank = {
         f"./simple-examples/data/ptb.{part}.txt": text.encode() for part, text in SENTENCES.items()
     }
@@ -115,7 +115,7 @@ def write_texts(home: Path) -> None:
 
 
 def write_movielens(folder: Path) -> None:
-    """Three films, two users, 40 ratings."""
+    """Write three films, two users and 40 ratings."""
     folder.mkdir(parents=True)
     ratings = "".join(f"{1 + i % 2}::{(1, 2, 7)[i % 3]}::{1 + i % 5}::9\n" for i in range(40))
     with zipfile.ZipFile(folder / "movielens%2Fml-1m.zip", "w") as archive:
@@ -129,7 +129,7 @@ def write_movielens(folder: Path) -> None:
 
 
 def write_conll05(folder: Path) -> None:
-    """A sentence with two verbs, one without, and one without an end."""
+    """Write a sentence with two verbs, one without, and one without an end."""
     base = "conll05st-release/test.wsj"
     write_tar(
         folder / "conll05st-tests.tar.gz",
@@ -152,7 +152,7 @@ def _photograph(chance: np.random.RandomState, rows: int, columns: int) -> bytes
 
 
 def write_flowers(folder: Path, chance: np.random.RandomState) -> None:
-    """Six images: three to train, two to test, one to validate."""
+    """Write six images: three to train, two to test, one to validate."""
     images = {f"jpg/image_{i:05d}.jpg": _photograph(chance, 260 + 20 * i, 320) for i in range(1, 7)}
     write_tar(folder / "102flowers.tgz", images)
     savemat(folder / "imagelabels.mat", {"labels": np.array([[5, 3, 102, 1, 3, 9]], np.uint8)})
@@ -161,7 +161,7 @@ def write_flowers(folder: Path, chance: np.random.RandomState) -> None:
 
 
 def write_voc2012(folder: Path, chance: np.random.RandomState) -> None:
-    """Two photographs, one of them to train."""
+    """Write two photographs, one of them to train."""
     base = "VOCdevkit/VOC2012"
     sets = {"trainval": "2007_1\n2007_2\n", "train": "2007_2\n", "val": "2007_1\n"}
     files = {f"{base}/ImageSets/Segmentation/{n}.txt": t.encode() for n, t in sets.items()}

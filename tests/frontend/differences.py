@@ -33,7 +33,7 @@ def check(
     smooth: bool = True,
     feed: Mapping[str, Any] | None = None,
 ) -> None:
-    """`build(x)` computes `wanted(x)`, and its gradient is that of central differences."""
+    """Check that `build(x)` computes `wanted(x)`, and its gradient against central differences."""
     with fresh():
         x = data(shape=(-1, *at.shape[1:]))
         out = build(x)

@@ -1,4 +1,4 @@
-"""Three networks under `paddle.Model` in static mode: what is printed, called, returned, written.
+"""Three networks under `paddle.Model` in static mode: outputs, callbacks, results and files.
 
 `python high_level_cases.py tests/data/high_level.json NAME` with Paddle 2.6.2 records one of them.
 """
@@ -21,7 +21,7 @@ Found = dict[str, dict[str, Any]]
 
 
 class Case:
-    """A network with its data, and what becomes of it."""
+    """A network with its data and a record of its run."""
 
     def __init__(self, paddle: Any, name: str) -> None:
         self.paddle = paddle
@@ -35,12 +35,12 @@ class Case:
     # -- networks ----------------------------------------------------------------------------------
 
     def weight(self, *shape: int) -> Any:
-        """A parameter of fixed numbers."""
+        """Return a parameter of fixed numbers."""
         numbers = (self.random.standard_normal(shape) * 0.3).astype("float32")
         return self.paddle.ParamAttr(initializer=self.paddle.nn.initializer.Assign(numbers))
 
     def linear(self, rows: int, columns: int) -> Any:
-        """A linear layer of fixed numbers."""
+        """Return a linear layer of fixed numbers."""
         weights = self.weight(rows, columns), self.weight(columns)
         return self.paddle.nn.Linear(rows, columns, *weights)
 
@@ -105,7 +105,7 @@ class Case:
         return self.found
 
     def note(self, key: str, function: Callable[[], Any]) -> None:
-        """Note what a call returns and prints."""
+        """Note the result and the output of a call."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             returned = plain(function())
@@ -138,7 +138,7 @@ class Case:
         self.note("predict_batch", lambda: model.predict_batch(x))
 
     def data(self, *columns: Any) -> Any:
-        """A Dataset of these columns."""
+        """Return a Dataset of these columns."""
 
         class Data(self.paddle.io.Dataset):
             def __getitem__(self, index: int) -> Any:
@@ -196,7 +196,7 @@ class Case:
             self.found["plateau"]["rate"] = round(float(optimizer.get_lr()), 6)
 
     def _watcher(self) -> Any:
-        """A callback that notes each call, with the values of steps that are over."""
+        """Return a callback that notes each call, with the values at the end of steps."""
         calls = self.calls
 
         def noting(name: str) -> Callable[..., None]:
@@ -214,7 +214,7 @@ class Case:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it, rounded."""
+    """Convert a value to JSON's types, rounded."""
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
     if isinstance(value, dict):
@@ -225,7 +225,7 @@ def plain(value: Any) -> Any:
 
 
 def masked(printed: str) -> str:
-    """What was printed, without times and folders."""
+    """Replace times and folders in the output."""
     text = re.sub(r"\d+(us|ms|s)/step *", "T/step", printed.replace("\b", ""))
     return re.sub(r"(?<= at )/\S*?/(?=run/)", "FOLDER/", text)
 

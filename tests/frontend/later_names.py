@@ -1,4 +1,4 @@
-"""One program of some functions, run on arrays."""
+"""Runs a function of variables, in a program of its own, on arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphopt_tests.frontend.programs import fresh
 
 
 def computed(function: Callable[..., Any], **given: Any) -> list[Any]:
-    """The results, in one list, of a function of variables that are fed the given arrays."""
+    """Run a function of fed variables in a program of its own; return all results in one list."""
     with fresh():
         inputs = {name: static.data(name, v.shape, v.dtype.name) for name, v in given.items()}
         made = function(**inputs)

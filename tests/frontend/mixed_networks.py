@@ -13,17 +13,17 @@ F = paddle.nn.functional
 
 
 def values(shape: tuple[int, ...], seed: int) -> Any:
-    """Normal numbers of deviation 0.3."""
+    """Draw normal numbers of deviation 0.3."""
     return (np.random.RandomState(seed).randn(*shape) * 0.3).astype("float32")
 
 
 def attr(name: str, shape: tuple[int, ...], seed: int) -> Any:
-    """A parameter with these numbers."""
+    """Return a parameter attribute with these numbers."""
     return paddle.ParamAttr(name, paddle.nn.initializer.Assign(values(shape, seed)))
 
 
 def fluid_attr(name: str, shape: tuple[int, ...], seed: int) -> Any:
-    """The same under the names of Paddle 1.8."""
+    """Return the same attribute under the names of Paddle 1.8."""
     return fluid.ParamAttr(name, fluid.initializer.NumpyArrayInitializer(values(shape, seed)))
 
 
@@ -43,7 +43,7 @@ def conv(x: Any, y: Any) -> Any:
 
 
 def dropped(x: Any, y: Any) -> Any:
-    """A convolution with maximum pooling and dropout."""
+    """Build a convolution with maximum pooling and dropout."""
     image = paddle.reshape(x, [-1, 2, 2, 2])
     made = static.nn.conv2d(image, 4, 3, padding=1, bias_attr=False)
     pooled = F.max_pool2d(static.nn.batch_norm(made, act="relu"), 2)
@@ -52,7 +52,7 @@ def dropped(x: Any, y: Any) -> Any:
 
 
 def attention(x: Any, y: Any) -> Any:
-    """Attention with operators of every list, casts of the script and several readers."""
+    """Build attention with operators of every list, casts of the script and several readers."""
     embedded = static.nn.embedding(y, [10, 8])
     rows = paddle.concat([paddle.unsqueeze(x, 1), embedded], 1)
     scores = F.softmax(paddle.matmul(rows, rows, transpose_y=True) * 0.5)
@@ -80,7 +80,7 @@ def fluid_conv(x: Any, y: Any) -> Any:
 
 
 def batch(step: int) -> dict[str, Any]:
-    """The feed of a step: one of three batches in turn."""
+    """Return the feed of a step: one of three batches in turn."""
     rng = np.random.RandomState(0)
     rows = [rng.randn(4, 8).astype("float32") for _ in range(3)]
     labels = [rng.randint(0, 10, (4, 1)) for _ in range(3)]

@@ -16,7 +16,7 @@ from graphopt.ir.program import unique_name
 
 @contextmanager
 def fresh() -> Iterator[tuple[Any, Any]]:
-    """New main and startup programs, a new scope, and names that count from zero."""
+    """Enter new main and startup programs and a new scope, with names that count from zero."""
     main, startup = static.Program(), static.Program()
     with (
         unique_name.guard(),
@@ -28,28 +28,28 @@ def fresh() -> Iterator[tuple[Any, Any]]:
 
 @lru_cache(maxsize=1)
 def executor_of(program: Any) -> Any:
-    """One executor for all runs of a program, so that it is compiled once."""
+    """Return the executor for all runs of a program, so that it is compiled once."""
     return static.Executor(paddle.CPUPlace())
 
 
 def run(fetches: Sequence[Any] = (), **feed: Any) -> list[np.ndarray[Any, Any]]:
-    """One run of the default main program."""
+    """Run the default main program once."""
     main = static.default_main_program()
     return executor_of(main).run(main, feed, list(fetches))
 
 
 def start() -> None:
-    """One run of the default startup program."""
+    """Run the default startup program once."""
     static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
 
 
 def weight(name: str, value: Any, **attributes: Any) -> Any:
-    """A parameter with this value."""
+    """Create a parameter with this value."""
     array = np.asarray(value, "float32")
     attr = paddle.ParamAttr(name, paddle.nn.initializer.Assign(array), **attributes)
     return static.create_parameter(list(array.shape), "float32", attr=attr)
 
 
 def types(program: Any) -> list[str]:
-    """The operator types of a program's global block."""
+    """List the operator types of a program's global block."""
     return [op.type for op in program.global_block().ops]

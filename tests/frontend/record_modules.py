@@ -1,9 +1,9 @@
-"""Records which modules releases of Paddle have in `graphopt/frontend/paddle_modules.txt`.
+"""Records the modules of Paddle's releases in `graphopt/frontend/paddle_modules.txt`.
 
     python tests/frontend/record_modules.py FOLDER [FOLDER ...]
 
-Each FOLDER is the package `paddle` of a release, as it is installed. Of packages of Paddle's own
-machinery only the package itself is recorded.
+Each FOLDER is the installed package `paddle` of a release. Modules in packages of Paddle's own
+machinery are not recorded, only the packages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INNER = (
 
 
 def modules(folder: Path, name: str) -> Iterator[tuple[str, str]]:
-    """The modules in a package and below it, each with the package that it is in."""
+    """Yield the modules in a package and below it, each with its package."""
     for path in sorted(folder.iterdir()):
         if path.stem.startswith(("_", "test_")) or path.stem in LEFT_OUT:
             continue

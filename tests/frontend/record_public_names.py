@@ -45,7 +45,7 @@ INNER = (
 
 
 def modules(root: ModuleType) -> dict[str, ModuleType]:
-    """A package and all its modules that can be imported."""
+    """Import a package and all of its modules that can be imported."""
     found: dict[str, ModuleType] = {}
     todo = [root]
     while todo:
@@ -63,13 +63,13 @@ def modules(root: ModuleType) -> dict[str, ModuleType]:
 
 
 def is_own(value: Any) -> bool:
-    """True for functions and classes of Paddle, no modules."""
+    """Return whether a value is Paddle's own, and not a module."""
     owner = getattr(value, "__module__", None) or ""
     return owner.partition(".")[0] == "paddle" and not inspect.ismodule(value)
 
 
 def names_of_this_release() -> dict[str, list[str]]:
-    """The public names of the Paddle that is installed, by the module or class that has them."""
+    """Collect the public names of the installed Paddle, by module or class."""
     import paddle
 
     found: dict[str, set[str]] = defaultdict(set)
@@ -97,7 +97,7 @@ def names_of_this_release() -> dict[str, list[str]]:
 
 
 def merged(releases: dict[str, dict[str, list[str]]]) -> list[str]:
-    """The lines of the file: under the releases that share them, a module and its names."""
+    """Write the lines of the file: for each set of releases, modules and the names they share."""
     having: dict[tuple[str, str], list[str]] = defaultdict(list)
     for release, spaces in releases.items():
         for space, names in spaces.items():
@@ -114,7 +114,7 @@ def merged(releases: dict[str, dict[str, list[str]]]) -> list[str]:
 
 
 def main() -> None:
-    """Ask each interpreter, and write the file."""
+    """Run each interpreter, and write the file."""
     warnings.simplefilter("ignore")
     releases: dict[str, dict[str, list[str]]] = {}
     for python in sys.argv[1:]:

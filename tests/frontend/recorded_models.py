@@ -1,10 +1,11 @@
-"""Models of images whose parameters and results real Paddle has given.
+"""Models of images with parameters and results recorded from Paddle.
 
     python tests/frontend/recorded_models.py
 
 records them in `tests/data/recorded/models.json`, run by an interpreter that has Paddle 2.6.2. For
-each model the file has a digest of the names, shapes and variables of its state, and what it
-computes of one image with `weights`.
+each model the file has a digest of the names, shapes and variables of its state, and its results
+for
+one image with `weights`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MODELS = {
 
 
 def weights(state: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """Arrays for the variables of a state, of which activations stay near 1."""
+    """Draw arrays for the variables of a state, scaled so that activations stay near 1."""
     made: dict[str, np.ndarray[Any, Any]] = {}
     for number, (name, variable) in enumerate(state.items()):
         shape = tuple(variable.shape)
@@ -52,7 +53,7 @@ def weights(state: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def description(paddle: Any, name: str, compute: bool = True) -> dict[str, Any]:
-    """The digest of a model's state, and its results."""
+    """Return the digest of a model's state, and its results."""
     main, startup = paddle.static.Program(), paddle.static.Program()
     with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
         size = MODELS[name]
@@ -84,9 +85,9 @@ def _rounded(values: Any) -> list[list[float]]:
 
 
 def _evaluated(paddle: Any, name: str) -> list[list[float]]:
-    """The results of a DenseNet in dynamic mode.
+    """Compute a DenseNet in dynamic mode.
 
-    In static mode of 2.6.2 its layers, `BatchNorm`, go on to normalise by the batch after `eval()`.
+    In static mode of 2.6.2 its `BatchNorm` layers normalize by the batch even after `eval()`.
     """
     paddle.disable_static()
     model = getattr(paddle.vision.models, name)(num_classes=5)
@@ -98,7 +99,7 @@ def _evaluated(paddle: Any, name: str) -> list[list[float]]:
 
 
 def main() -> None:
-    """Record every model with the Paddle that is installed."""
+    """Record every model with the installed Paddle."""
     import paddle
 
     paddle.enable_static()

@@ -1,4 +1,4 @@
-"""Programs whose results real Paddle has given, recorded in `tests/data/recorded`.
+"""Programs with results recorded from Paddle, in `tests/data/recorded`.
 
     python tests/frontend/recorded_programs.py
 
@@ -21,7 +21,7 @@ Values = dict[str, Any]
 
 
 def regions(paddle: Any, feed: Feed) -> Values:
-    """Pools over boxes and deformable convolutions (paddle.vision.ops)."""
+    """Pool over boxes, and apply deformable convolutions (paddle.vision.ops)."""
     ops, chance = paddle.vision.ops, np.random.RandomState(0)
     x = feed("x", chance.rand(2, 8, 6, 6).astype("float32"))
     boxes = np.array([[0, 0, 3, 3], [1, 1, 5, 5], [0.5, 1, 4, 2.5]], "float32")
@@ -40,7 +40,7 @@ def regions(paddle: Any, feed: Feed) -> Values:
 
 
 def boxes(paddle: Any, feed: Feed) -> Values:
-    """Anchors, their decoding, and the choice of boxes (paddle.vision.ops)."""
+    """Build anchors, decode them, and choose boxes (paddle.vision.ops)."""
     ops, chance = paddle.vision.ops, np.random.RandomState(0)
 
     def drawn(name: str, *shape: int) -> Any:
@@ -90,7 +90,7 @@ def boxes(paddle: Any, feed: Feed) -> Values:
 
 
 def graphs(paddle: Any, feed: Feed) -> Values:
-    """Messages along edges, and segments (paddle.geometric)."""
+    """Send messages along edges, and reduce segments (paddle.geometric)."""
     geometric, chance = paddle.geometric, np.random.RandomState(0)
     x = feed("x", chance.rand(4, 3).astype("float32"))
     y = feed("y", chance.rand(5, 1).astype("float32"))
@@ -108,7 +108,7 @@ def graphs(paddle: Any, feed: Feed) -> Values:
 
 
 def transforms(paddle: Any, feed: Feed) -> Values:
-    """Fourier transforms, with each norm, sizes and axes (paddle.fft)."""
+    """Apply Fourier transforms, with each norm, sizes and axes (paddle.fft)."""
     fft, chance = paddle.fft, np.random.RandomState(0)
     real = feed("real", chance.rand(3, 4, 5).astype("float32"))
     pairs = chance.rand(3, 4, 5) + 1j * chance.rand(3, 4, 5)
@@ -133,7 +133,7 @@ def transforms(paddle: Any, feed: Feed) -> Values:
 
 
 def signals(paddle: Any, feed: Feed) -> Values:
-    """Short-time Fourier transforms and back (paddle.signal)."""
+    """Apply short-time Fourier transforms and their inverses (paddle.signal)."""
     signal, chance = paddle.signal, np.random.RandomState(0)
     x = feed("x", chance.rand(2, 40).astype("float32"))
     window = feed("window", np.hanning(8).astype("float32"))
@@ -154,7 +154,7 @@ def signals(paddle: Any, feed: Feed) -> Values:
 
 
 def distributions(paddle: Any, feed: Feed) -> Values:
-    """Everything but the samples of distributions (paddle.distribution)."""
+    """Compute everything but the samples of distributions (paddle.distribution)."""
     kinds, chance = paddle.distribution, np.random.RandomState(0)
 
     def drawn(name: str, *shape: int) -> Any:
@@ -198,7 +198,7 @@ def distributions(paddle: Any, feed: Feed) -> Values:
 
 
 def random_variables(paddle: Any, feed: Feed) -> Values:
-    """Transforms, their inverses and determinants (paddle.distribution)."""
+    """Apply transforms, their inverses and determinants (paddle.distribution)."""
     kinds, chance = paddle.distribution, np.random.RandomState(0)
     x = feed("x", (chance.rand(2, 3) * 0.8 + 0.1).astype("float32"))
     loc, scale = feed("loc", np.array([1, 2, 3], "f4")), feed("scale", np.array([2, -1, 4], "f4"))
@@ -239,7 +239,7 @@ PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {
 
 
 def results(paddle: Any, build: Callable[[Any, Feed], Values]) -> dict[str, Any]:
-    """The results of a program as arrays, by name."""
+    """Run a program, and return its results as arrays by name."""
     arrays: dict[str, Any] = {}
 
     def feed(name: str, array: Any) -> Any:
@@ -261,7 +261,7 @@ DYNAMIC = ("signals", "distributions", "random_variables")
 
 
 def main() -> None:
-    """Record every program with the Paddle that is installed."""
+    """Record every program with the installed Paddle."""
     import paddle
 
     DATA.mkdir(exist_ok=True)

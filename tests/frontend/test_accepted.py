@@ -1,4 +1,4 @@
-"""The tables of what Paddle's functions accept, and the errors for what they do not."""
+"""Tables of the arguments that Paddle's functions accept, and errors for all others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find(path: str) -> Any:
     ],
 )
 def test_a_dtype_that_an_operator_does_not_take(call: Call) -> None:
-    """It is refused by a TypeError, as by Paddle's checks, which is a ValueError as well."""
+    """A wrong dtype raises a TypeError, as Paddle's checks do, which is a ValueError as well."""
     with static.program_guard(Program()):
         x = static.data("x", [2, 2], "float32")
         k = static.data("k", [2, 2], "int64")
@@ -54,7 +54,7 @@ def test_a_dtype_that_an_operator_does_not_take(call: Call) -> None:
 
 @pytest.mark.parametrize("table", [paddle18, paddle26])
 def test_rows_name_functions_and_their_arguments(table: Any) -> None:
-    """A row whose function or argument has another name would check nothing."""
+    """Each row names an existing function and its arguments; otherwise it would check nothing."""
     for path, row in table.ROWS.items():
         arguments = inspect.signature(find(path)).parameters
         for group in row.split(";"):
@@ -64,7 +64,7 @@ def test_rows_name_functions_and_their_arguments(table: Any) -> None:
 
 
 def test_each_version_has_its_own_row() -> None:
-    """Paddle 2.6 adds booleans, 1.8 does not."""
+    """Paddle 2.6 adds booleans, and 1.8 does not."""
     assert _row("add") != _row("fluid.layers.elementwise_add")
     with static.program_guard(Program()):
         x = static.data("x", [2, 3], "bool")
@@ -99,7 +99,7 @@ def test_each_version_has_its_own_row() -> None:
     ],
 )
 def test_what_is_refused(call: Call, text: str) -> None:
-    """The error is a TypeError, as Paddle's, and one of ours, with the function and the line."""
+    """The error is a TypeError, as Paddle's, and graphopt's own, with the function and the line."""
     with static.program_guard(Program()):
         x, i = static.data("x", [2, 3], "float32"), static.data("i", [2, 3], "int32")
         with pytest.raises(TypeError, match=text) as caught:
@@ -109,7 +109,7 @@ def test_what_is_refused(call: Call, text: str) -> None:
 
 
 def test_what_is_accepted() -> None:
-    """Numbers of NumPy, absent arguments, and bfloat16 where 1.8 has float16."""
+    """NumPy scalars and absent arguments are accepted, and bfloat16 where 1.8 accepts float16."""
     with static.program_guard(Program()):
         x = static.data("x", [2, 3], "bfloat16")
         fluid.layers.elementwise_add(x, x)

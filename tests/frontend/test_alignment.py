@@ -1,4 +1,4 @@
-"""CTC, edit distances and masks as scripts call them, and what they refuse."""
+"""CTC, edit distances and masks as scripts call them, and their errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = nn.functional
 
 @pytest.mark.exhaustive
 def test_ctc_reductions() -> None:
-    """The mean divides by the label lengths; an empty one makes it infinite, or 0 if asked."""
+    """The mean divides by label lengths, so an empty label makes it infinite."""
     feed = {
         "x": np.random.default_rng(1).standard_normal((5, 2, 3)).astype("float32"),
         "y": np.array([[1, 2], [2, 1]], "int32"),
@@ -56,7 +56,7 @@ def test_norm_by_times_scales_the_gradient_alone() -> None:
 
 
 def test_labels_that_are_no_class_give_nan() -> None:
-    """Never the loss of another label; what is past a label's length does not matter."""
+    """An invalid label gives nan, never another label's loss; later labels do not count."""
     feed = {
         "x": np.zeros((4, 3, 3), "float32"),
         "y": np.array([[1, 9], [9, 1], [-1, 1]], "int32"),
@@ -78,7 +78,7 @@ def test_labels_that_are_no_class_give_nan() -> None:
 
 @pytest.mark.exhaustive
 def test_padded_logits_of_a_further_axis() -> None:
-    """Axes of one element are left out: the numbers are those of 1.8.5."""
+    """Axes of size one are dropped: the numbers are those of 1.8.5."""
     scores = np.random.RandomState(0).randn(5, 2, 4).astype("float32")
     feed: dict[str, Any] = {"x": scores[..., None], "a": np.array([5, 4]), "b": np.array([3, 2])}
     feed["y"] = np.array([[1, 2, 1], [2, 2, 0]], "int32")
@@ -91,7 +91,7 @@ def test_padded_logits_of_a_further_axis() -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_loss_of_a_transducer(reduction: str) -> None:
-    """Two rows of different lengths, and what fastemit adds to the gradient of labels: 2.6.2."""
+    """Rows have different lengths, and fastemit scales the labels' gradient, as in 2.6.2."""
     scores = np.random.RandomState(0).randn(2, 4, 3, 5).astype("float32")
     scores -= np.log(np.exp(scores).sum(-1, keepdims=True))
     feed = {"x": scores, "y": np.array([[1, 2], [3, 1]], "int32")}
@@ -113,7 +113,7 @@ def test_loss_of_a_transducer(reduction: str) -> None:
 
 
 def test_greedy_decoding_and_distance() -> None:
-    """The likeliest path without repetitions and blanks, and how far it is from the labels."""
+    """Decoding drops repetitions and blanks of the likeliest path; edit_distance takes it."""
     path = np.array([[1, 1, 0, 2, 2], [3, 0, 3, 1, 1]])
     with fresh():
         x = static.data("x", [2, 5, 4], "float32")
@@ -129,7 +129,7 @@ def test_greedy_decoding_and_distance() -> None:
 
 @pytest.mark.parametrize("given", [False, True], ids=["largest", "fed"])
 def test_columns_of_a_mask_from_data(given: bool) -> None:
-    """Without maxlen there are as many columns as the largest length; it may also be fed."""
+    """Without maxlen a mask has as many columns as the largest length; maxlen may be fed."""
     feed = {"l": np.array([1, 3]), **({"m": np.array([4])} if given else {})}
     with fresh():
         lengths = static.data("l", [2], "int64")
@@ -141,7 +141,7 @@ def test_columns_of_a_mask_from_data(given: bool) -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    """What ragged rows or a run would have to tell, and shapes that do not fit."""
+    """Errors for ragged rows, unknown lengths and wrong shapes say how to mend the call."""
     with fresh():
         x, y = static.data("x", [4, 2, 3], "float32"), static.data("y", [2, 2], "int32")
         lengths = static.data("l", [2], "int64")

@@ -1,4 +1,4 @@
-"""A call that fails leaves programs, names and counters as they were."""
+"""A failed call leaves programs, names and counters unchanged."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ Call = Callable[[], Any]
 
 
 class Mine(Exception):
-    """An error of the script itself."""
+    """An error that the script itself raises."""
 
 
 def fails(*_: Any) -> Any:
-    """A function of a script that appends something and then fails."""
+    """Append operators and then fail, as a function of a script may."""
     paddle.ones([2]) + paddle.ones([2])
     raise Mine
 
 
 class Decay:
-    """A regularizer that fails after it has appended something."""
+    """A regularizer that appends operators and then fails."""
 
     def term(self, parameter: Any) -> Any:
         return fails(parameter)
 
 
 def state(*programs: Program) -> Any:
-    """What a failed call may not change."""
+    """Return the state that a failed call may not change."""
     shown = [
         (repr(p), p.version, p.num_blocks, p.current_block_idx, dict(p.lr_schedulers))
         for p in programs
@@ -46,7 +46,7 @@ def state(*programs: Program) -> Any:
 
 
 def data() -> tuple[Any, Any]:
-    """A matrix and the weight that does not fit it."""
+    """Declare a matrix and a weight that does not fit it."""
     x = paddle.static.data("x", [4, 8])
     return x, paddle.static.data("w", [4, 3])
 
@@ -67,12 +67,12 @@ def bad_method(x: Any, w: Any) -> Call:
 
 
 def bad_activation(x: Any, w: Any) -> Call:
-    """The multiplication and the bias are there already."""
+    """Return a call that fails after the multiplication and the bias."""
     return lambda: static_nn.fc(x, 4, activation="nope")
 
 
 def bad_last_input(x: Any, w: Any) -> Call:
-    """The first input has a weight already, which the startup program initialises."""
+    """Return a call that fails after the first input's weight and its initializer."""
     other = paddle.reshape(w, [2, 6])
     return lambda: static_nn.fc([x, other], 5)
 
@@ -117,7 +117,7 @@ def bad_initializer(x: Any, w: Any) -> Call:
 
 
 def bad_regularizer(x: Any, w: Any) -> Call:
-    """The gradients are there already, and the decay of the weight's."""
+    """Return a call that fails after the gradients and the weight's decay."""
     first = paddle.ParamAttr(regularizer=paddle.regularizer.L2Decay(0.1))
     loss = paddle.mean(static_nn.fc(x, 4, weight_attr=first))
     loss.block.all_parameters()[1].regularizer = Decay()
@@ -176,7 +176,7 @@ def programs() -> Any:
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_failed_call_changes_nothing(programs: Any, bad: Callable[[Any, Any], Call]) -> None:
-    """Neither programs nor the next names; nor is anything compiled anew."""
+    """A failed call changes neither programs nor later names, and causes no compilation."""
     call = bad(*data())
     before = state(*programs)
     with pytest.raises((ValueError, TypeError, NotImplementedError, Mine)):
@@ -185,7 +185,7 @@ def test_a_failed_call_changes_nothing(programs: Any, bad: Callable[[Any, Any], 
 
 
 def test_an_optimizer_goes_on_after_a_failed_call(programs: Any) -> None:
-    """The states that the failed call made are made again by the next one."""
+    """The next call creates the states of the failed call again."""
     x, _ = data()
     loss = paddle.mean(static_nn.fc(x, 4))
     decay = Decay()
@@ -201,7 +201,7 @@ def test_an_optimizer_goes_on_after_a_failed_call(programs: Any) -> None:
 
 
 def test_a_failed_call_is_not_run(programs: Any) -> None:
-    """The program runs as if nobody had tried."""
+    """The program runs without the failed call."""
     x, w = data()
     y = x + 1.0
     with pytest.raises(ProgramError):
@@ -212,7 +212,7 @@ def test_a_failed_call_is_not_run(programs: Any) -> None:
 
 @pytest.mark.parametrize("bad", [bad_while, bad_switch, bad_step])
 def test_a_failed_block_leaves_no_block(programs: Any, bad: Callable[[Any, Any], Any]) -> None:
-    """Of a `with` statement that fails nothing stays but what was there before it."""
+    """A failed `with` statement leaves only the operators from before it."""
     main, _ = programs
     x, w = data()
     with pytest.raises((ProgramError, Mine)):
@@ -223,7 +223,7 @@ def test_a_failed_block_leaves_no_block(programs: Any, bad: Callable[[Any, Any],
 
 
 def test_an_attribute_that_was_removed_is_back() -> None:
-    """A branch removes an attribute of an operator before it, and fails."""
+    """An attribute that a failed branch removes from an earlier operator is restored."""
     main = Program()
     with paddle.static.program_guard(main, Program()):
         x, _ = data()

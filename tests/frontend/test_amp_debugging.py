@@ -1,4 +1,4 @@
-"""paddle.amp.debugging: counts of what is not finite as 2.6.2 has them, and checked steps."""
+"""paddle.amp.debugging: counts of non-finite numbers as in 2.6.2, and checked steps."""
 
 from __future__ import annotations
 

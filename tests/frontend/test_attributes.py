@@ -1,4 +1,4 @@
-"""Attributes of appended operators: 1.8's names, Paddle's defaults, and none that is ignored."""
+"""Attributes of appended operators: 1.8's names, Paddle's defaults, and errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRID = np.arange(12.0).reshape(3, 4)
 def run(
     type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any], slot: str = "Out"
 ) -> Array:
-    """The result of one operator that a script appends."""
+    """Append one operator, and return its result."""
     graphopt.enable_static()
     program = Program()
     with program_guard(program, Program()):
@@ -42,7 +42,7 @@ def run(
     ],
 )
 def test_names_of_1_8(type: str, slot: str, attrs: dict[str, Any], expected: Array) -> None:
-    """Attributes under the names that Paddle 1.8 gave them."""
+    """Attributes may have the names of Paddle 1.8."""
     np.testing.assert_array_equal(run(type, {slot: GRID}, attrs), expected)
 
 
@@ -58,7 +58,7 @@ def test_names_of_1_8(type: str, slot: str, attrs: dict[str, Any], expected: Arr
     ],
 )
 def test_what_is_not_said(type: str, attrs: dict[str, Any], expected: Array) -> None:
-    """Paddle's defaults where an operator has no attribute."""
+    """An absent attribute has Paddle's default."""
     np.testing.assert_allclose(run(type, {"X": GRID}, attrs), expected, rtol=1e-12)
 
 
@@ -111,20 +111,20 @@ def _quantised(x: object) -> dict[str, Array]:
 def test_what_is_not_said_of_boxes_updates_and_quantising(
     type: str, inputs: Any, slots: tuple[str, ...], attrs: dict[str, Any], expected: Any
 ) -> None:
-    """Values of Paddle 2.6.2 for operators that lack an attribute."""
+    """Operators without an attribute give the values of Paddle 2.6.2."""
     found = run(type, inputs, attrs, slots[0])
     np.testing.assert_allclose(found.reshape(np.shape(expected)), expected, atol=1e-6)
 
 
 def test_comparisons_align_from_an_axis() -> None:
-    """The axis says where y's dimensions start in x, as for arithmetic."""
+    """The axis is the position of y's first dimension in x, as for arithmetic."""
     column = np.array([1.0, 5.0, 20.0])
     found = run("less_than", {"X": GRID, "Y": column}, {"axis": 0})
     np.testing.assert_array_equal(found, np.less(GRID, column[:, None]))
 
 
 def test_an_unknown_attribute_is_refused() -> None:
-    """It may have been meant, so that the nearest name is told."""
+    """An unknown attribute may be a typo, so the error suggests the nearest name."""
     with pytest.raises(UnsupportedError, match=r"no attribute 'axes'.*did you mean 'axis'"):
         run("roll", {"X": GRID}, {"shifts": [1], "axes": [0]})
 
@@ -147,7 +147,7 @@ def test_an_unknown_type_has_a_nearest(type: str, near: str) -> None:
     ],
 )
 def test_a_misspelt_attribute_is_refused(type: str, attrs: dict[str, Any], near: str) -> None:
-    """Of operators that only a translation knows, too."""
+    """A typo is refused even for operators that only a translation knows."""
     with pytest.raises(UnsupportedError, match=f"did you mean '{near}'"):
         run(type, {"X": np.ones((1, 2, 2, 2))[:, :, 0]}, attrs)
 
@@ -158,7 +158,7 @@ def test_an_attribute_that_paddle_requires_is_required() -> None:
 
 
 def test_an_attribute_like_no_other_is_ignored() -> None:
-    """As in Paddle, which reads those that it knows; here a warning names it."""
+    """An attribute that resembles no known one is ignored, as in Paddle, with a warning."""
     with pytest.warns(UserWarning, match="no attribute 'gpu_id'"):
         found = run("roll", {"X": GRID}, {"shifts": [1], "axis": [0], "gpu_id": 3})
     np.testing.assert_array_equal(found, np.roll(GRID, 1, 0))
@@ -167,7 +167,7 @@ def test_an_attribute_like_no_other_is_ignored() -> None:
 @pytest.mark.parametrize("inner", [4, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmul_by_heads(inner: int, transposed: bool) -> None:
-    """Each head has some columns of x, and the rows of y for them, or some of its columns."""
+    """Each head multiplies its columns of x by its rows, or its columns, of y."""
     x = np.arange(24.0).reshape(2, 3, 4)
     y = np.arange(2.0 * inner * 6).reshape(2, inner, 6)
     parts = np.split(y, 2, 1 if inner == 4 else 2)
@@ -180,7 +180,7 @@ def test_matmul_by_heads(inner: int, transposed: bool) -> None:
 
 
 def test_a_known_attribute_without_translation_is_refused() -> None:
-    """Unless it has the usual value."""
+    """A known attribute without translation is refused, unless it has its usual value."""
     inputs = {"X": GRID, "Y": GRID}
     with pytest.raises(UnsupportedError, match="x_data_format = 'NHWC'"):
         run("elementwise_add", inputs, {"x_data_format": "NHWC"})
@@ -188,7 +188,7 @@ def test_a_known_attribute_without_translation_is_refused() -> None:
 
 
 def test_types_are_numbers_too() -> None:
-    """Scripts write `int(VarType.FP32)` for an attribute."""
+    """An attribute may be the number of a type: scripts write `int(VarType.FP32)`."""
     kind = graphopt.fluid.core.VarDesc.VarType
     attrs = {"in_dtype": int(kind.FP64), "out_dtype": int(kind.FP32)}
     assert attrs == {"in_dtype": 6, "out_dtype": 5}
@@ -196,7 +196,7 @@ def test_types_are_numbers_too() -> None:
 
 
 def test_what_paddle_may_have_fused_into_an_operator() -> None:
-    """Programs of Paddle 2.3 say on each matmul_v2 that it is nothing."""
+    """Empty fusion attributes, which Paddle 2.3 writes on each matmul_v2, are ignored."""
     inputs = {"X": GRID, "Y": GRID.T.copy()}
     found = run("matmul_v2", inputs, {"fused_reshape_X": [], "fused_transpose_Y": []})
     np.testing.assert_allclose(found, GRID @ GRID.T)
@@ -205,7 +205,7 @@ def test_what_paddle_may_have_fused_into_an_operator() -> None:
 
 
 def test_hints_are_no_attributes_of_the_result() -> None:
-    """Where and how Paddle computes is not our business, nor are notes of tools."""
+    """Hints on Paddle's kernels, and notes of tools, do not change the result."""
     hints = {"use_mkldnn": True, "op_role": 0, "workspace_size_MB": 4, "out_threshold": 2.5}
     np.testing.assert_array_equal(
         run("roll", {"X": GRID}, {"shifts": [1], "axis": [0], **hints})[1], GRID[0]
@@ -229,7 +229,7 @@ def test_losses_that_do_not_broadcast() -> None:
 
 
 def test_quantising_zeros_gives_zeros() -> None:
-    """Their scale is 0, by which nothing is divided."""
+    """Zeros have the scale 0, and are not divided by it."""
     zeros = np.zeros(3)
     np.testing.assert_array_equal(run("fake_quantize_abs_max", {"X": zeros}, {}), zeros)
 
@@ -242,7 +242,7 @@ def test_dot_keeps_integers() -> None:
 
 @pytest.mark.parametrize("top", [100, 448, 57344])
 def test_quantising_to_a_largest_number(top: int) -> None:
-    """`qmax` wins over the bits; that of float8, whose steps differ, is for dequantising alone."""
+    """`qmax` overrides the bits; a qmax of float8, whose steps differ, only dequantizes."""
     slots = {"Scale": np.array([2.0], "float32"), "ZeroPoint": np.array([0], "int32")}
     attrs = {"bit_length": 8, "quant_axis": -1, "qmin": -top, "qmax": top}
     x = np.array([1, 10, -5], "float32")
@@ -262,7 +262,7 @@ def test_quantising_to_a_largest_number(top: int) -> None:
     [({"value": 1.5}, 1.5), ({"value_float": 2.5, "value_int": 2}, 2.5), ({"value_int": 3}, 3)],
 )
 def test_any_number_fills_a_tensor(attrs: dict[str, float], number: float) -> None:
-    """The attribute is `value`, in Paddle 1.8 one for each kind of number."""
+    """The number is the attribute `value`; Paddle 1.8 has one attribute for each kind."""
     np.testing.assert_array_equal(run("fill_any", {"X": GRID}, attrs), np.full_like(GRID, number))
 
 
@@ -277,7 +277,7 @@ def test_sums_in_the_shape_of_another_tensor(shape: tuple[int, ...], wanted: Arr
 
 
 def test_diagonals_of_a_number() -> None:
-    """Columns count from the offset on; with `wrap` the diagonal of a tall matrix begins again."""
+    """Columns count from the offset; with `wrap` a tall matrix has several diagonals."""
     tall = np.zeros((5, 2), "float32")
     found = run("fill_diagonal", {"X": tall}, {"value": 7.0, "wrap": True})
     np.testing.assert_array_equal(found, [[7, 0], [0, 7], [0, 0], [7, 0], [0, 7]])
@@ -288,7 +288,7 @@ def test_diagonals_of_a_number() -> None:
 
 
 def test_diagonals_of_a_tensor() -> None:
-    """Of a matrix Paddle saves y as [1, n]."""
+    """Paddle saves y for a matrix as [1, n]."""
     y = np.array([[1, 2, 3]], "float32")
     found = run("fill_diagonal_tensor", {"X": np.zeros((3, 4), "float32"), "Y": y}, {"offset": 1})
     np.testing.assert_array_equal(found, np.diag([1, 2, 3, 0], 1)[:3, :4])

@@ -1,4 +1,4 @@
-"""fluid.layers.detection_map; the numbers are those of Paddle 1.8.5."""
+"""fluid.layers.detection_map, with numbers of Paddle 1.8.5."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_mean_of_average_precisions(
 
 
 def batch(seed: int, difficult: bool) -> dict[str, Any]:
-    """The detections and labels of two images, column by column."""
+    """Build the detections and labels of two images, column by column."""
     draw, place = np.random.RandomState(seed), fluid.CPUPlace()
     parts = [draw.randint(0, 4, (30, 1)), draw.rand(30, 1), boxes(draw, 30)]
     found = np.concatenate(parts, 1).astype("float32")
@@ -89,7 +89,7 @@ def metric(difficult: bool) -> fluid.metrics.DetectionMAP:
 def test_averages_over_batches_until_a_reset(
     difficult: bool, wanted: list[tuple[float, float]], cloned: bool
 ) -> None:
-    """The numbers are those of Paddle 1.8.5, as are the names of the variables."""
+    """The numbers and the names of variables are those of Paddle 1.8.5."""
     with fresh():
         own = metric(difficult)
         assert [mean.name for mean in own.get_map_var()] == [

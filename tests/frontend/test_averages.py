@@ -15,7 +15,7 @@ from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 
 def test_exponential_moving_average() -> None:
-    """The average with its correction stands in for the parameter, until it is restored."""
+    """The corrected average replaces the parameter until it is restored."""
     with fresh() as (main, _):
         w = weight("w", [1.0])
         weight("left", [1.0], do_model_average=False)
@@ -40,7 +40,7 @@ def test_exponential_moving_average() -> None:
 
 
 def test_decay_that_grows_with_the_steps() -> None:
-    """min(decay, (1 + t) / (10 + t))."""
+    """The decay is min(decay, (1 + t) / (10 + t))."""
     with fresh() as (main, _):
         steps = static.data("steps", [1], "int64")
         weight("w", [1.0])
@@ -54,7 +54,7 @@ def test_decay_that_grows_with_the_steps() -> None:
 
 
 def batches() -> list[tuple[Any, Any]]:
-    """Three batches of probabilities and labels."""
+    """Build three batches of probabilities and labels."""
     rng = np.random.default_rng(0)
     made = []
     for _ in range(3):
@@ -64,7 +64,7 @@ def batches() -> list[tuple[Any, Any]]:
 
 
 def test_auc_agrees_with_the_class() -> None:
-    """All batches, and the last two of them."""
+    """The layer's AUC over all batches, and over the last two, is the class's."""
     with fresh():
         x, y = static.data("x", [-1, 2], "float32"), static.data("y", [-1, 1], "int64")
         whole, last, stats = static.auc(x, y, num_thresholds=99, slide_steps=2)
@@ -82,7 +82,7 @@ def test_auc_agrees_with_the_class() -> None:
 
 
 def test_auc_of_bad_input() -> None:
-    """A wrong curve is an error, a probability above 1 gives nan."""
+    """A wrong curve is an error; a probability above 1 gives nan."""
     with fresh():
         x, y = static.data("x", [-1, 2], "float32"), static.data("y", [-1, 1], "int64")
         with pytest.raises(ProgramError, match="curve"):
@@ -97,7 +97,7 @@ def test_auc_of_bad_input() -> None:
 
 
 def test_metrics_of_arrays() -> None:
-    """Precision, recall and accuracy of what was fetched."""
+    """Metrics of fetched arrays: precision, recall and accuracy."""
     scores, labels = np.array([[0.9], [0.5], [0.2], [0.6]]), np.array([[1], [1], [1], [0]])
     precision, recall = paddle.metric.Precision(), paddle.metric.Recall()
     precision.update(scores, labels)
@@ -114,7 +114,7 @@ def test_metrics_of_arrays() -> None:
 
 
 def test_state_of_a_program() -> None:
-    """state_dict gives parameters and the rest apart; set_state_dict skips what does not fit."""
+    """state_dict separates parameters and the rest; set_state_dict skips values that do not fit."""
     with fresh() as (main, _):
         w = weight("w", [1.0])
         with pytest.raises(ValueError, match="run the startup program"):
@@ -141,7 +141,7 @@ def test_state_of_a_program() -> None:
 
 @pytest.mark.exhaustive
 def test_structured_initializers() -> None:
-    """Dirac passes channels on, Orthogonal is orthonormal, Bilinear upsamples."""
+    """Dirac passes channels through, Orthogonal is orthonormal, Bilinear upsamples."""
     initial = paddle.nn.initializer
     with fresh():
         made = {
@@ -170,7 +170,7 @@ def test_structured_initializers() -> None:
 
 
 def test_lookahead() -> None:
-    """Every second step the parameter goes back half-way to where it was after the first."""
+    """Every second step the parameter goes half-way back to its value after the first step."""
     with fresh():
         w = weight("w", [1.0])
         inner = paddle.optimizer.SGD(0.25)
@@ -188,7 +188,7 @@ def test_lookahead() -> None:
 
 
 def test_model_average() -> None:
-    """The mean over the window, which starts anew when it is full."""
+    """The mean is over a window, which starts again when it is full."""
     with fresh():
         w = weight("w", [1.0])
         paddle.optimizer.SGD(0.25).minimize(paddle.sum(w))
@@ -208,7 +208,7 @@ def test_model_average() -> None:
 
 @pytest.mark.parametrize("number", [1.0, 2.0])
 def test_auc_of_weighted_instances_is_refused(number: float) -> None:
-    """Weights of 1, which Paddle 3 writes, are those of all instances."""
+    """Weights other than 1 are refused; Paddle 3 writes 1 for all instances."""
     p = np.array([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], "float32")
     feed = {"x": p, "y": np.array([[0], [1], [1]])}
     with fresh():

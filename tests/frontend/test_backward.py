@@ -1,4 +1,4 @@
-"""append_backward and gradients: what is built, and what it computes."""
+"""append_backward and gradients: the operators they append, and the numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from graphopt_tests.frontend.programs import executor_of, fresh, run, start, typ
 
 
 def regression(loss_of=paddle.mean):  # type: ignore[no-untyped-def]
-    """A linear model on `x` and its loss."""
+    """Build a linear model on `x` and its loss."""
     x = static.data("x", [None, 2], "float32")
     w, b = weight("w", [[1.0], [2.0]]), weight("b", [0.5])
     return x, loss_of(paddle.square(paddle.matmul(x, w) + b))
 
 
 def test_append_backward_builds_one_operator() -> None:
-    """A seed with role Backward|Loss, then `pd_grad`; pairs come in the order of creation."""
+    """A seed with role Backward|Loss precedes `pd_grad`; pairs are in the order of creation."""
     with fresh() as (main, _):
         _, loss = regression()
         unused = weight("unused", [1.0])
@@ -41,7 +41,7 @@ def test_append_backward_builds_one_operator() -> None:
 
 
 def test_gradients_of_a_regression() -> None:
-    """Against the formula: dL/dw = 2 x'(xw + b) / n."""
+    """The gradient is 2 x'(xw + b) / n."""
     with fresh():
         _, loss = regression()
         pairs = static.append_backward(loss)
@@ -54,7 +54,7 @@ def test_gradients_of_a_regression() -> None:
 
 
 def test_a_loss_of_several_elements_is_refused() -> None:
-    """Statically more than one element raises; an open dimension is left to the run."""
+    """A loss of several known elements raises an error; an open size is left to the run."""
     with fresh():
         x = static.data("x", [3, 2], "float32")
         with pytest.raises(ProgramError, match=r"loss of one element.*\[3, 2\]"):
@@ -72,7 +72,7 @@ def test_a_loss_of_several_elements_is_refused() -> None:
 
 
 def test_gradients_of_leaves_can_be_fetched() -> None:
-    """Of fed data, constants and global variables that no parameter leads to."""
+    """Feeds, constants and global variables have gradients, even if no parameter leads to them."""
     with fresh() as (main, _):
         data = static.data("x", [2])
         made = paddle.full([2], 0.5)
@@ -92,7 +92,7 @@ def test_gradients_of_leaves_can_be_fetched() -> None:
 
 
 def test_gradients_of_values_between_can_be_used() -> None:
-    """Of each value on the way that lets gradients through; others have none."""
+    """Each intermediate value that passes gradients has one; others have none."""
     with fresh() as (main, _):
         x = static.data("x", [None, 2], "float32")
         hidden = paddle.matmul(x, weight("w", [[1.0], [2.0]]))
@@ -115,7 +115,7 @@ def test_gradients_of_values_between_can_be_used() -> None:
 
 
 def test_a_gradient_of_a_value_between_belongs_to_the_first_loss() -> None:
-    """A later loss leaves it alone; pruning keeps what computes it."""
+    """A later loss does not change a gradient; pruning keeps the operators that compute it."""
     with fresh() as (main, _):
         hidden = static.data("x", [2], "float32") * weight("w", [1.0, 2.0])
         static.append_backward(paddle.sum(hidden))
@@ -128,7 +128,7 @@ def test_a_gradient_of_a_value_between_belongs_to_the_first_loss() -> None:
 
 
 def test_gradients_of_leaves_through_a_branch() -> None:
-    """The one that is taken has ones, the other zeros."""
+    """Only the branch that is taken has a gradient; the other has zeros."""
     with fresh():
         a, b = paddle.full([1], 0.1), paddle.full([1], 0.12)
         a.stop_gradient = b.stop_gradient = False
@@ -139,7 +139,7 @@ def test_gradients_of_leaves_through_a_branch() -> None:
 
 
 def test_minimize_needs_a_loss_of_one_element() -> None:
-    """Also an open dimension raises, as in Paddle."""
+    """An open dimension of the loss is an error, as in Paddle."""
     with fresh():
         x, w = static.data("x", [None]), static.create_parameter([1], "float32")
         with pytest.raises(ProgramError, match=r"number of elements of loss should be 1.*\[-1\]"):
@@ -175,7 +175,7 @@ def test_gradient_stops_at_stop_gradient() -> None:
 
 
 def test_unrelated_inputs_give_none() -> None:
-    """No path, a path through integers, or an input that stops gradients: None."""
+    """An input that stops gradients, or has no path but through integers, gives None."""
     with fresh() as (main, _):
         x, y, z = (static.data(name, [4], "float32") for name in "xyz")
         x.stop_gradient = y.stop_gradient = False
@@ -213,7 +213,7 @@ def test_a_taken_gradient_name_gets_a_prefix() -> None:
 
 
 def test_several_targets_add_up_with_their_weights() -> None:
-    """The gradient of weights . targets; a missing weight means ones."""
+    """The gradient is that of weights . targets; a missing weight means ones."""
     with fresh():
         x = static.data("x", [2], "float32")
         x.stop_gradient = False
@@ -225,7 +225,7 @@ def test_several_targets_add_up_with_their_weights() -> None:
 
 
 def test_a_second_loss_sees_the_parameters_of_its_forward_pass() -> None:
-    """Gradients taken after an update of a shared parameter use its value from before."""
+    """A gradient taken after an update of a shared parameter uses the value before it."""
     with fresh() as (main, _):
         x = static.data("x", [None, 2], "float32")
         w = weight("w", [1.0, 2.0])
@@ -240,7 +240,7 @@ def test_a_second_loss_sees_the_parameters_of_its_forward_pass() -> None:
 
 
 def test_a_target_that_mixes_values_of_a_name_is_refused() -> None:
-    """There is no one place for the derivative when a parameter was overwritten in between."""
+    """A parameter that was overwritten in between has two values, and no single derivative."""
     with fresh():
         w = weight("w", [1.0, 2.0])
         early = paddle.square(w)
@@ -251,7 +251,7 @@ def test_a_target_that_mixes_values_of_a_name_is_refused() -> None:
 
 
 def test_batch_norm_statistics_do_not_take_part() -> None:
-    """The moving averages are overwritten in place, yet neither inputs nor stops."""
+    """Moving averages are overwritten in place, but are neither inputs nor stops of a gradient."""
     with fresh() as (main, _):
         x = static.data("x", [None, 3], "float32")
         pairs = static.append_backward(paddle.mean(static.nn.batch_norm(x)))
@@ -261,7 +261,7 @@ def test_batch_norm_statistics_do_not_take_part() -> None:
 
 
 def test_a_target_given_twice_counts_once() -> None:
-    """And with its last weight, as in Paddle."""
+    """A repeated target counts once, with its last weight, as in Paddle."""
     with fresh():
         x, seeds = static.data("x", [2], "float32"), static.data("seeds", [2], "float32")
         x.stop_gradient = False
@@ -274,7 +274,7 @@ def test_a_target_given_twice_counts_once() -> None:
 
 
 def test_every_update_of_a_row_gets_its_gradient() -> None:
-    """Of updates for one row the last is written, yet Paddle differentiates all of them."""
+    """The last of several updates of a row is written, but Paddle differentiates all of them."""
     with fresh():
         x, updates = static.data("x", [3, 1], "float32"), static.data("u", [2, 1], "float32")
         x.stop_gradient = updates.stop_gradient = False
@@ -304,7 +304,7 @@ BOXES = np.array([[0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0]], "float32")
     ],
 )
 def test_targets_and_weights_get_no_gradient(function: Any) -> None:
-    """As in Paddle: what computes the target of a loss is not trained through it."""
+    """The target of a loss gets no gradient, as in Paddle."""
     with fresh():
         x, y = (static.data(name, [2, 4], "float32") for name in "xy")
         x.stop_gradient = y.stop_gradient = False
@@ -328,7 +328,7 @@ def test_boxes_get_no_gradient() -> None:
 
 
 def test_shares_that_are_not_1_in_sum() -> None:
-    """The derivative is the probabilities less the shares all the same."""
+    """The derivative is the probabilities minus the shares, even if the shares do not sum to 1."""
     shares = np.array([[0.5, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], "float32")
     with fresh():
         x, y = (static.data(name, [2, 4], "float32") for name in "xy")
@@ -344,7 +344,7 @@ def test_shares_that_are_not_1_in_sum() -> None:
 
 
 def test_outputs_stop_where_all_inputs_stop() -> None:
-    """As in Paddle 2.6 and 3: per operator, of data, constants, and frozen parameters."""
+    """As in Paddle 2.6 and 3, an output stops gradients if all inputs of its operator do."""
     with fresh():
         x, y = static.data("x", [2, 3], "float32"), static.data("y", [2, 3], "float32")
         y.stop_gradient = False
@@ -366,7 +366,7 @@ def test_outputs_stop_where_all_inputs_stop() -> None:
 
 
 def test_stop_gradient_that_is_set_after_the_fact() -> None:
-    """A flag of the script counts for the operators that follow."""
+    """A flag that the script sets affects the operators that follow."""
     with fresh():
         x = static.data("x", [3], "float32")
         y = x * 2
@@ -380,7 +380,7 @@ def test_stop_gradient_that_is_set_after_the_fact() -> None:
 
 
 def test_an_assigned_parameter_is_trained() -> None:
-    """A value that stops does not freeze the parameter that it is assigned to."""
+    """Assigning a value that stops gradients to a parameter does not freeze the parameter."""
     with fresh():
         x, w = static.data("x", [3], "float32"), weight("w", [1.0, 2.0, 3.0])
         paddle.assign(x, w)
@@ -389,7 +389,7 @@ def test_an_assigned_parameter_is_trained() -> None:
 
 
 def test_outputs_of_fluid_do_not_stop() -> None:
-    """In 1.8 only what is told to stops."""
+    """In 1.8 an output stops gradients only if the script says so."""
     program = static.Program()
     program.is_fluid = True
     with fresh(), static.program_guard(program):
@@ -398,7 +398,7 @@ def test_outputs_of_fluid_do_not_stop() -> None:
 
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_gradients_of_an_array(in_loop: bool) -> None:
-    """Refused by name, as a target and as an input; elements have gradients."""
+    """An array is refused by name, as a target and as an input; its elements have gradients."""
     with fresh():
         x, i = static.data("x", [3], "float32"), paddle.zeros([1], "int64")
         x.stop_gradient = False

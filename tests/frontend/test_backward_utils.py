@@ -42,7 +42,7 @@ def test_a_mapping_from_variables(pair: tuple[Variable, Variable]) -> None:
 
 
 def test_a_mapping_makes_its_entries(pair: tuple[Variable, Variable]) -> None:
-    """Reading an absent key makes an entry where there is a factory; `get` and `in` do not."""
+    """With a factory, reading an absent key creates an entry; `get` and `in` do not."""
     found: ValueDict[list[int]] = ValueDict(default_factory=list)
     assert found.get(pair[0]) is None and pair[0] not in found and not found
     found[pair[0]].append(2)
@@ -51,7 +51,7 @@ def test_a_mapping_makes_its_entries(pair: tuple[Variable, Variable]) -> None:
 
 
 def test_a_set_of_variables(pair: tuple[Variable, Variable]) -> None:
-    """The operators of sets give sets of Variables again."""
+    """Set operators return sets of Variables."""
     x, y = pair
     both, one = ValueSet([x, y, x]), ValueSet([y])
     assert (len(both), len(both & one), len(both - one), len(one | both)) == (2, 1, 1, 2)

@@ -19,7 +19,7 @@ SENTENCES, WORDS, WIDTH, END = 3, 6, 3, 1
 
 
 def decoder(beam_size: int) -> tuple[Any, Any]:
-    """The decoder of the machine translation of Paddle's book, made small."""
+    """Build a small version of the machine translation decoder in Paddle's book."""
     most, counter = layers.fill_constant([1], "int64", 5), layers.zeros([1], "int64")
     states, ids, scores = (layers.create_array(kind) for kind in ("float32", "int64", "float32"))
     layers.array_write(fluid.data("context", [None, WIDTH]), counter, states)
@@ -53,7 +53,7 @@ def fed(values: Any, dtype: str) -> Any:
 
 
 def decoded(seed: int, beam_size: int) -> tuple[Any, Any]:
-    """Words and scores with random parameters."""
+    """Decode with random parameters; return words and scores."""
     draw = np.random.RandomState(seed)
     sizes = {"emb": [WORDS, WIDTH], "w1": [WIDTH] * 2, "w2": [WIDTH] * 2, "b1": [WIDTH]}
     sizes |= {"w3": [WIDTH, WORDS], "b3": [WORDS]}
@@ -87,7 +87,7 @@ def decoded(seed: int, beam_size: int) -> tuple[Any, Any]:
 def test_the_decoder_of_the_book(
     seed: int, beam_size: int, words: str, lengths: list[list[int]], last: float
 ) -> None:
-    """Beams differ in number from step to step, and each sentence ends on its own."""
+    """The number of beams varies from step to step, and each sentence ends on its own."""
     ids, scores = decoded(seed, beam_size)
     assert ids.recursive_sequence_lengths() == scores.recursive_sequence_lengths() == lengths
     assert np.array(ids).dtype == "int64"
@@ -96,7 +96,7 @@ def test_the_decoder_of_the_book(
 
 
 def test_the_beam_that_each_result_continues() -> None:
-    """Both beams of the second sentence had ended before: it is left out."""
+    """A sentence whose beams have all ended is left out."""
     with fresh():
         names = ("pre_ids", "pre_scores", "words", "marks")
         kinds = ("int64", "float32", "int64", "float32")
@@ -128,7 +128,7 @@ def test_beams_need_their_lengths() -> None:
 
 
 def test_sequences_in_an_array() -> None:
-    """What is read has the lengths that it was written with."""
+    """An element that is read has the sequence lengths that it was written with."""
     with fresh():
         x = fluid.data("x", [None, 1], lod_level=1)
         at = layers.zeros([1], "int64")
@@ -142,7 +142,7 @@ def test_sequences_in_an_array() -> None:
 
 @pytest.mark.exhaustive
 def test_a_saved_search_names_its_lengths_and_goes_nowhere_else(tmp_path: Path) -> None:
-    """Those of both levels of what is fed; formats without sizes that data decide say so."""
+    """Feeds have lengths of both levels; formats that need known sizes refuse the model."""
     pytest.importorskip("onnx_ir")
     with fresh():
         outs, exe = decoder(2), fluid.Executor(CPU)

@@ -1,4 +1,4 @@
-"""`+x`, `3 | x`, `x << 1` and `@` from the left; the numbers are those of Paddle 3.3.1."""
+"""`+x`, `3 | x`, `x << 1` and `@` with the Variable on the right; numbers of Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_bits_of_a_tensor_and_a_number(operate: Any, wanted: Any) -> None:
 
 
 def test_bools_and_numbers_that_have_no_bits() -> None:
-    """Any number but 0 is true beside a bool; a fraction, and a plus before a bool, are errors."""
+    """Next to a bool any number but 0 is true; fractions and the plus of a bool are errors."""
     with fresh():
         x = static.data("x", [2], "bool")
         (found,) = run([3 | x], x=np.array([True, False]))

@@ -1,4 +1,4 @@
-"""py_func and Print: what is called when, with what, and what goes wrong."""
+"""py_func and Print: when they are called, their arguments, and their errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 
 def declared(name: str, shape: list[int], dtype: str = "float32") -> Any:
-    """An output for py_func."""
+    """Declare an output of py_func."""
     block = static.default_main_program().current_block()
     return block.create_var(name=name, shape=shape, dtype=dtype)
 
 
 def test_forward_and_backward() -> None:
-    """The functions are called once per run, and the gradient is what the script says."""
+    """Each function is called once per run, and the gradient is the script's."""
     calls: list[str] = []
 
     def forward(x: Any, y: Any) -> Any:
@@ -48,7 +48,7 @@ def test_forward_and_backward() -> None:
 
 
 def test_without_outputs() -> None:
-    """A function for looking at values is called, though nothing depends on it."""
+    """A function without outputs is called, though no value depends on it."""
     seen: list[Any] = []
     with fresh():
         x = static.data("x", [2], "int64")
@@ -58,7 +58,7 @@ def test_without_outputs() -> None:
 
 
 def test_all_bits_travel(capfd: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
-    """Numbers of 64 bits reach the function, and come back, also from the threads of devices."""
+    """Numbers of 64 bits pass into the function and back, even on the threads of devices."""
     monkeypatch.setenv("CPU_NUM", "2")
     seen: list[Any] = []
 
@@ -81,7 +81,7 @@ def test_all_bits_travel(capfd: pytest.CaptureFixture[str], monkeypatch: Any) ->
 
 
 def test_no_gradient_without_backward_func() -> None:
-    """As in Paddle, nothing flows back."""
+    """Without backward_func no gradient flows, as in Paddle."""
     with fresh():
         w = weight("w", [1.0])
         out = declared("out", [1])
@@ -90,7 +90,7 @@ def test_no_gradient_without_backward_func() -> None:
 
 
 def test_wrong_functions() -> None:
-    """What a function returns must be what was declared."""
+    """A function's results must have the declared shapes and dtypes."""
     with fresh():
         x = static.data("x", [2], "float32")
         for name, result, text in (
@@ -107,7 +107,7 @@ def test_wrong_functions() -> None:
 
 
 def test_wrong_arguments() -> None:
-    """Raised when the program is built."""
+    """Wrong arguments raise when the program is built."""
     with fresh() as (main, _):
         x = static.data("x", [2], "float32")
         with pytest.raises(TypeError, match="func must be a Python function"):
@@ -126,7 +126,7 @@ def test_wrong_arguments() -> None:
 
 
 def test_print(capfd: pytest.CaptureFixture[str]) -> None:
-    """Fields, the number of elements, how often, and the gradient."""
+    """Print shows fields and elements, repeats as often as set, and prints the gradient."""
     with fresh():
         w = weight("w", [1.0, 2.5, 1e6])
         shown = static.Print(w, message="weights", summarize=2)

@@ -1,7 +1,7 @@
-"""Checkpoints of half precision and of wrapped optimizers, from Paddle and for it.
+"""Checkpoints of half precision and of wrapped optimizers: load Paddle's, and save for Paddle.
 
-`tests/data/checkpoints` was recorded from 2.6.2: `o1`, `o2` and `o2_bfloat16` with the operators
-that its CPU has in half precision taken to be all, as on a GPU; `o2_cpu`, which so is in float32.
+`tests/data/checkpoints` was recorded from 2.6.2. For `o1`, `o2` and `o2_bfloat16` its CPU was taken
+to have all operators in half precision, as a GPU has; `o2_cpu` is without that, and so in float32.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 
 
 def minimized(case: str) -> None:
-    """A small program of the optimizer, with its first values in the scope."""
+    """Build a small program of the optimizer, and set its first values in the scope."""
     x = static.data("x", [4, 3])
     loss = paddle.mean(paddle.matmul(x, weight("w", np.ones((3, 2)))))
     optimizer = OPTIMIZERS[case]()
@@ -46,7 +46,7 @@ def load(path: Path | str) -> None:
 
 
 def arrays(path: Path | str) -> dict[str, Any]:
-    """The arrays of a checkpoint by name, as Paddle's own pickles have them."""
+    """Read the arrays of a checkpoint by name, from Paddle's own pickles."""
     found: dict[str, Any] = {}
     for suffix in ("pdparams", "pdopt"):
         found |= pickle.loads(Path(f"{path}.{suffix}").read_bytes())
@@ -59,7 +59,7 @@ def value(name: str) -> Any:
 
 @pytest.mark.parametrize("case", OPTIMIZERS)
 def test_checkpoints_go_both_ways(case: str, tmp_path: Path) -> None:
-    """Each value of Paddle's file is loaded, and a save has its names, dtypes and sizes."""
+    """Each value of Paddle's file is loaded; a save has the same names, dtypes and sizes."""
     recorded = arrays(CHECKPOINTS / case)
     with fresh():
         minimized(case)
@@ -75,7 +75,7 @@ def test_checkpoints_go_both_ways(case: str, tmp_path: Path) -> None:
 
 
 def test_master_weights_from_and_to_float32(tmp_path: Path) -> None:
-    """Paddle's O2 on a CPU is float32: its parameters and their state are those of the masters."""
+    """On a CPU Paddle's O2 is float32: parameters and their state load into the master weights."""
     recorded = arrays(CHECKPOINTS / "o2_cpu")
     with fresh():
         minimized("o2")

@@ -1,4 +1,4 @@
-"""Layers of programs that predict clicks: numbers that Paddle 2.6.2 gave, and what is refused."""
+"""Layers that predict clicks: numbers of Paddle 2.6.2, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOPES = [[1.0, 0.0, 6.0, 8.0], [3.0, 2.0, -2.0, 1.0]]
 @pytest.mark.filterwarnings("ignore:no variable in your model")
 @pytest.mark.parametrize("use_cvm", [True, False])
 def test_shows_and_clicks_as_paddle_has_them(use_cvm: bool, tmp_path: Path) -> None:
-    """Their gradient is the batch's own; a saved model computes the same."""
+    """The gradient of shows and clicks is the batch's own; a saved model computes the same."""
     with fresh() as (main, _):
         x, counts = static.data("x", [None, 4]), static.data("c", [None, 2])
         x.stop_gradient = False
@@ -58,7 +58,7 @@ def test_each_row_of_a_sequence_gets_the_clicks_of_its_sequence() -> None:
 
 
 def sums(batches: int, weight: list[int] | None) -> list[Array]:
-    """The sums after some batches of one kind."""
+    """Return the sums after some batches of one kind."""
     with fresh():
         predicted, label = static.data("p", [None, 1]), static.data("y", [None, 1])
         tag = static.data("w", [None, 1], "int64")
@@ -85,7 +85,7 @@ def test_a_batch_without_data_adds_no_rows() -> None:
 
 
 def test_gradients_are_dense_and_merged() -> None:
-    """What clips of scripts do to the gradients of embeddings has no effect."""
+    """Functions that clips of scripts call on the gradients of embeddings have no effect."""
     with fresh():
         x = static.data("x", [2, 2])
         merged = fluid.layers.merge_selected_rows(x)

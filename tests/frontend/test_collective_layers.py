@@ -1,4 +1,4 @@
-"""Communication between trainers as layers: on one place, on several, and their gradients."""
+"""Communication between trainers as layers, on one place and on several, and its gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROWS = np.array([[1.0, -2.0], [3.0, 4.0], [5.0, 0.5], [-1.0, 2.0]], "float32")
 
 
 def on_places(fetches: list[Any], count: int, loss: Any = None) -> list[Any]:
-    """The fetches of all places, one after the other; each has its part of the rows."""
+    """Run on `count` places, each with a part of the rows; return the concatenated fetches."""
     program: Any = static.default_main_program()
     if count > 1:
         places = static.cpu_places(count)
@@ -77,7 +77,7 @@ def test_the_value_of_one_place() -> None:
 
 
 def test_gradients_are_added_up_over_places() -> None:
-    """As in Paddle: that of a sum by a sum, that of rows by the sum of what each place has."""
+    """The gradients of a sum, and of gathered rows, are summed over places, as in Paddle."""
     with fresh():
         x = static.data("x", [None, 2])
         x.stop_gradient = False
@@ -107,7 +107,7 @@ def test_gradients_are_added_up_over_places() -> None:
     ],
 )
 def test_the_functions_of_later_releases(op: int, wanted: Any) -> None:
-    """They write in place, and work on one place, too."""
+    """The functions of later releases write in place, and also work on one place."""
     with fresh():
         copy = static.data("x", [None, 2]) * 1.0
         dist.all_reduce(copy, op)

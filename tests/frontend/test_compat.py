@@ -1,4 +1,4 @@
-"""Helpers of paddle.compat, and layers that Paddle 1.8 kept apart."""
+"""Helpers of paddle.compat, and layers of fluid.contrib in Paddle 1.8."""
 
 from __future__ import annotations
 

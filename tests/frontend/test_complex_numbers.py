@@ -1,4 +1,4 @@
-"""Complex numbers as constants and operands, their norms, and derivatives where there is none."""
+"""Complex constants and operands, their norms, and derivatives at singular points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([[3, 1 - 2j], [0, 2j]], "complex64")
 
 
 def value_and_gradient(function: Function, x: Any) -> list[Any]:
-    """The result for x, and the gradient of its sum."""
+    """Compute the result for x, and the gradient of its sum."""
     with fresh():
         given = static.data("x", list(x.shape), str(x.dtype))
         given.stop_gradient = False
@@ -49,14 +49,14 @@ def value_and_gradient(function: Function, x: Any) -> list[Any]:
     ],
 )
 def test_functions_of_complex_numbers(function: Function, value: Any, gradient: Any) -> None:
-    """Norms are real; an angle has the derivative 0 at 0."""
+    """Norms are real; an angle has derivative 0 at 0."""
     found = value_and_gradient(function, X)
     np.testing.assert_allclose(found[0], value, 1e-5, 1e-6)
     np.testing.assert_allclose(found[1], gradient, 1e-5, 1e-6)
 
 
 def test_angles_of_zeros() -> None:
-    """They depend on the signs of the parts."""
+    """The angle of a zero depends on the signs of its parts."""
     zeros = np.array([0, complex(-0.0, 0), complex(0, -0.0)], "complex64")
     angles, gradient = value_and_gradient(paddle.angle, zeros)
     np.testing.assert_allclose(angles, np.angle(zeros))
@@ -75,7 +75,7 @@ def test_angles_of_zeros() -> None:
 def test_norms_where_a_number_is_zero_or_two_are_largest(
     order: float, norm: float, gradient: Any
 ) -> None:
-    """A zero has the gradient 0, and each of the largest numbers all of it."""
+    """A zero has gradient 0; each of several largest numbers has the whole gradient."""
     found = value_and_gradient(lambda x: paddle.norm(x, order), np.array([-2, 0, 2], "float32"))
     np.testing.assert_allclose(found[0], norm, 1e-6)
     np.testing.assert_allclose(found[1], gradient, 1e-6)
@@ -96,7 +96,7 @@ def test_norms_where_a_number_is_zero_or_two_are_largest(
     ],
 )
 def test_complex_constants(make: Callable[[], Any], dtype: str, values: Any) -> None:
-    """They are complex128 where no dtype is given; a complex operand decides the dtype."""
+    """Constants are complex128 without a dtype; a complex operand decides the dtype."""
     with fresh():
         (found,) = run([make()])
     assert found.dtype == dtype
@@ -107,7 +107,7 @@ def test_complex_constants(make: Callable[[], Any], dtype: str, values: Any) -> 
     "values", [[1 + 2j, 3 - 1j], list(np.array([1 + 2j, 3 - 1j], "complex64"))]
 )
 def test_complex_constants_of_saved_programs(values: list[Any]) -> None:
-    """Paddle's programs have one `assign_value` of complex numbers."""
+    """Paddle's programs have an `assign_value` of complex numbers."""
     with fresh():
         out = static.default_main_program().global_block().create_var("out")
         attrs = {"shape": [2, 1], "dtype": paddle.complex64, "values": values}

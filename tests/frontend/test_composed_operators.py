@@ -1,4 +1,4 @@
-"""Operators of 1.8 and 3.3 by their types, as programs have them, that are several ops here."""
+"""Operators of 1.8 and 3.3, appended by type, that become several ops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(*shape: int) -> Any:
 
 
 def run(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any]) -> list[Any]:
-    """The outputs of one operator."""
+    """Append one operator, and return its outputs."""
     with fresh():
         block = fluid.default_main_program().global_block()
         given: dict[str, list[Any]] = {}
@@ -39,26 +39,26 @@ def run(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any]) -> list[Any
 
 
 def circles(x: Any, y: Any) -> Any:
-    """Each row convolved as a circle: element i is the sum of x[i + j - half] * y[j]."""
+    """Convolve each row as a circle: element i is the sum of x[i + j - half] * y[j]."""
     half = y.shape[1] // 2
     return sum(np.roll(x, half - j, 1) * y[:, j : j + 1] for j in range(y.shape[1]))
 
 
 def windows(x: Any) -> Any:
-    """The windows of 2 by 2 pixels in steps of 2, by rows, each by channels."""
+    """Return the windows of 2 by 2 pixels in steps of 2, by rows, each by channels."""
     n, c, h, w = x.shape
     return x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 2, 4, 1, 3, 5).reshape(-1, 4 * c)
 
 
 def pyramid(x: Any) -> Any:
-    """The largest element of each image, then of each of its quarters."""
+    """Return the largest element of each image, then of each of its quarters."""
     n, c = x.shape[:2]
     quarters = x.reshape(n, c, 2, 2, 2, 2).max((3, 5))
     return np.concatenate([x.max((2, 3)), quarters.reshape(n, -1)], 1)
 
 
 def places(x: Any) -> Any:
-    """Pixels times 4, columns and rows in turn, minus what is given."""
+    """Return pixel positions times 4, columns and rows in turn, minus x."""
     columns, rows = np.meshgrid(np.arange(3) * 4, np.arange(2) * 4)
     return np.stack([columns, rows])[None] - x
 
@@ -69,13 +69,13 @@ def encoded(x: Any) -> Any:
 
 
 def shrunk(moved: Any, rate: float) -> Any:
-    """What penalties l1 of 0.1 and l2 of 0.2 leave."""
+    """Shrink by l1 and l2 penalties of 0.1 and 0.2."""
     left = np.maximum(np.abs(moved) - rate * 0.1, 0)
     return np.sign(moved) * left / (1 + rate * 0.2)
 
 
 def dequantized(row: Any) -> Any:
-    """A minimum, a maximum, and bytes in 256 steps between them."""
+    """Decode a minimum, a maximum, and bytes in 256 steps between them."""
     steps = np.frombuffer(row[2:].tobytes(), np.uint8)
     return row[0] + steps * (row[1] - row[0]) / 256
 
@@ -269,7 +269,7 @@ def test_values(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any], wan
 
 
 def test_an_unpooling_knows_its_size_from_the_windows() -> None:
-    """As in files of Paddle 1: windows of 3, in steps of 2, with a padding of 1: 3 are 5 pixels."""
+    """As in Paddle 1, windows of 3 in steps of 2 with a padding of 1 make 5 pixels of 3."""
     maxima = np.arange(1, 10, dtype="float32").reshape(1, 1, 3, 3)
     at = np.array([[0, 2, 4], [10, 12, 14], [20, 22, 24]], "int32")[None, None]
     attrs = {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1], "unpooling_type": "max"}
@@ -319,7 +319,7 @@ def test_distances_from_the_centres_of_classes(updates: bool) -> None:
 
 
 def test_centres_follow_their_rows_from_step_to_step() -> None:
-    """One operator, whose centres are a parameter; the gradient of the rows is the difference."""
+    """One operator updates its centers, a parameter; the rows' gradient is the difference."""
     with fresh():
         x, y = fluid.data("x", [None, 3]), fluid.data("y", [None, 1], "int64")
         x.stop_gradient = False
@@ -415,7 +415,7 @@ def test_mish_with_a_threshold(threshold: float, wanted: list[float]) -> None:
 
 
 def test_the_gradient_of_mish_with_a_threshold() -> None:
-    """That of the formula; 1.8.5 takes that of the exact one at the approximate softplus."""
+    """The gradient is the formula's; 1.8.5 has the exact one's, at the approximate softplus."""
     with fresh():
         x = fluid.data("x", [7])
         x.stop_gradient = False
@@ -434,7 +434,7 @@ def test_the_gradient_of_mish_with_a_threshold() -> None:
 @pytest.mark.parametrize("type", ["unique", "unique_with_counts"])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_elements_as_they_first_occur(type: str, dtype: str) -> None:
-    """One operator of 1.8, appended or by its layer; `paddle.unique` sorts."""
+    """Operator and layer of 1.8 keep the order of first occurrence; `paddle.unique` sorts."""
     numbers = np.array([2, 3, 3, 1, 5, 3])
     outs = "Out Index" if type == "unique" else "Out Index Count"
     code = {"int32": 2, "int64": 3}[dtype]
@@ -459,7 +459,7 @@ def test_only_elements_of_a_vector_are_told_apart() -> None:
 
 @pytest.mark.parametrize("fixed", [0, 7])
 def test_dropouts_of_one_seed_zero_the_same_elements(fixed: int) -> None:
-    """An operator `seed` draws for each run where it is given none."""
+    """An operator `seed` without a fixed seed draws one for each run."""
     with fresh():
         block = fluid.default_main_program().global_block()
         x = fluid.data("x", [4, 50])
@@ -506,6 +506,6 @@ WHOLE = np.array([7, -7, 7, -7])
 def test_operators_of_saved_models_of_paddle_3(
     type: str, inputs: Inputs, out: str, attrs: dict[str, Any], wanted: Any
 ) -> None:
-    """`divide` with a rounding mode, `linalg.svdvals` and `baddbmm` of 3.3, and what they give."""
+    """`divide` with a rounding mode, `linalg.svdvals` and `baddbmm` of 3.3 are computed."""
     (found,) = run(type, inputs, out, attrs)
     np.testing.assert_allclose(found, wanted, 1e-6)

@@ -1,4 +1,4 @@
-"""Functions and layers composed of several operators: their numbers, and what they refuse."""
+"""Functions and layers composed of several operators: their numbers and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIVEN = [X, SQUARE, WHOLE]
 
 
 def product_of(left: Any, values: Any, right: Any) -> Any:
-    """The matrix of its singular values and vectors."""
+    """Multiply singular values and vectors to a matrix."""
     return paddle.matmul(left * values, right, transpose_y=True)
 
 
@@ -88,13 +88,13 @@ FUNCTIONS: list[tuple[Callable[..., Any], Any, Any]] = [
 
 
 def build() -> list[Any]:
-    """The variable of each function."""
+    """Build the variable of each function."""
     names = {id(a): static.data(f"x{i}", a.shape, str(a.dtype)) for i, a in enumerate(GIVEN)}
     return [function(names[id(array)]) for function, array, _ in FUNCTIONS]
 
 
 def test_shapes() -> None:
-    """The variable of each function has the shape of its numbers."""
+    """The variable of each function has the shape of its result."""
     with fresh():
         for number, (made, (_, _, wanted)) in enumerate(zip(build(), FUNCTIONS, strict=True)):
             assert tuple(made.shape) == np.shape(wanted), number
@@ -102,7 +102,7 @@ def test_shapes() -> None:
 
 @pytest.mark.exhaustive
 def test_numbers() -> None:
-    """Each function gives what NumPy does."""
+    """Each function computes NumPy's numbers."""
     with fresh():
         got = run(build(), **{f"x{i}": array for i, array in enumerate(GIVEN)})
     for number, (array, (_, _, wanted)) in enumerate(zip(got, FUNCTIONS, strict=True)):
@@ -151,13 +151,13 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("call", "kind", "message"), REFUSED)
 def test_refused_while_building(call: Callable[[Any], Any], kind: Any, message: str) -> None:
-    """Errors name the function and what is wrong, before anything runs."""
+    """An error names the function and the fault, before anything runs."""
     with fresh(), pytest.raises(kind, match=message):
         call(static.data("x", [2, 3], "float32"))
 
 
 def test_padding_modes_of_convolutions() -> None:
-    """Other paddings than zeros are a pad before the convolution."""
+    """A padding mode other than zeros pads before the convolution."""
     image = np.arange(6, dtype="float32").reshape(1, 1, 6)
     ones = paddle.ParamAttr(initializer=nn.initializer.Constant(1.0))
     with fresh() as (main, _):
@@ -189,7 +189,7 @@ def test_spectral_norm_keeps_its_vectors() -> None:
 
 
 def test_sync_batch_norm_takes_over_the_parameters() -> None:
-    """convert_sync_batchnorm keeps weights and names, and changes the operator."""
+    """convert_sync_batchnorm keeps weights and names, and replaces the operator."""
     with fresh() as (main, _):
         net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1D(3))
         before = [p.name for p in net.parameters()]
@@ -201,7 +201,7 @@ def test_sync_batch_norm_takes_over_the_parameters() -> None:
 
 @pytest.mark.exhaustive
 def test_random_layers() -> None:
-    """What the random functions draw has the right values."""
+    """Random functions draw values of the right kind and range."""
     paddle.seed(1)
     with fresh():
         x = paddle.full([400], 1.0)
@@ -220,7 +220,7 @@ def test_random_layers() -> None:
 
 
 def test_gradient_modes_change_nothing() -> None:
-    """As in Paddle, a static program is built alike inside no_grad."""
+    """In static mode no_grad changes nothing, as in Paddle."""
 
     @paddle.no_grad()
     def double(x: Any) -> Any:
@@ -234,7 +234,7 @@ def test_gradient_modes_change_nothing() -> None:
 
 
 def test_limits_of_types() -> None:
-    """finfo and iinfo."""
+    """finfo and iinfo give the limits of dtypes."""
     assert paddle.finfo("bfloat16").bits == 16
     assert paddle.finfo(paddle.float32).eps == np.finfo("float32").eps
     assert (paddle.iinfo("int8").min, paddle.iinfo("uint8").max) == (-128, 255)

@@ -1,4 +1,4 @@
-"""Variables that are constants of their program count as numbers where these must be known."""
+"""Variables that are constants of their program serve as numbers where the build needs numbers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_fractions_of_an_optimizer() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_other_variables_are_refused(changed: bool) -> None:
-    """One that is fed, and one that is written twice."""
+    """A fed variable is refused, and so is one that is written twice."""
     with fresh():
         x = static.data("x", X.shape, "float32")
         size = paddle.full([1], 2, "int32") if changed else static.data("s", [1], "int32")

@@ -1,4 +1,4 @@
-"""fluid.contrib.layers: recurrent networks of layers and directions, as release 1.8.5 computes."""
+"""fluid.contrib.layers: recurrent networks of several layers and directions, as in 1.8.5."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_two_layers_in_both_directions() -> None:
 
 
 def test_first_states_of_one_layer_may_lack_the_first_axis() -> None:
-    """As in Paddle, which reshapes them."""
+    """First states of one layer may lack the layer axis: Paddle reshapes them."""
     with fresh():
         x, hidden = fluid.data("x", [2, 4, 3]), fluid.data("h", [2, 5])
         out, last = basic_gru(x, hidden, 5)
@@ -121,7 +121,7 @@ def test_a_trainer_has_one_batch_of_each_group(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_names_of_paddle_2() -> None:
-    """paddle.incubate.layers has them."""
+    """paddle.incubate.layers has the functions, too."""
     with fresh():
         x = fluid.data("x", [None, 3])
         out = incubate_layers.nn.partial_sum([x, x], 1, 2)

@@ -30,7 +30,7 @@ while_loop = static.nn.while_loop
 
 
 def test_switch_changes_state() -> None:
-    """Cases assign to a persistable variable, which keeps the value for the next run."""
+    """Cases assign to a persistable variable, which keeps its value for the next run."""
     with fresh():
         x = data()
         rate = static.create_global_var([1], 0.5, "float32", persistable=True, name="rate")
@@ -49,7 +49,7 @@ def test_switch_changes_state() -> None:
 
 
 def test_while_block() -> None:
-    """The class: variables change in place, state too."""
+    """The While class updates variables in place, state included."""
     with fresh():
         x, i = data(), count(0)
         steps = static.create_global_var([1], 0, "int64", persistable=True, name="steps")
@@ -72,7 +72,7 @@ def test_while_block() -> None:
 
 
 def test_arrays_in_loops() -> None:
-    """Each element from the one before, all of them in one tensor, and the gradient."""
+    """A loop computes each element from the previous one; the joined elements have gradients."""
 
     def build(x: Any) -> Any:
         array = array_write(x, count(0))
@@ -94,7 +94,7 @@ def test_arrays_in_loops() -> None:
 
 
 def test_arrays_are_fetched_as_lists() -> None:
-    """Of their elements, from each device or merged; with lengths where these are sequences."""
+    """A fetched array is a list of elements, per device or merged, with lengths of sequences."""
     with fresh() as (main, _):
         x = data(shape=(-1, 3))
         total = paddle.sum(x)
@@ -126,7 +126,7 @@ def test_fetched_elements_have_lengths() -> None:
 
 
 def test_what_is_declared_of_joined_arrays() -> None:
-    """Operators can follow: the size along the axis alone is unknown."""
+    """Only the size along the axis is unknown, so operators can follow."""
     with fresh():
         array = fluid.layers.array_write(data(), count(0))
         stacked, sizes = fluid.layers.tensor_array_to_tensor(array, axis=1, use_stack=True)
@@ -135,7 +135,7 @@ def test_what_is_declared_of_joined_arrays() -> None:
 
 
 def test_arrays() -> None:
-    """Elements may differ in shape; writing behind the end leaves a hole, and counts."""
+    """Elements may differ in shape; a write past the end leaves a hole, which counts."""
     with fresh():
         x = data()
         array = create_array("float64", [x, x[:1]])
@@ -158,7 +158,7 @@ def test_arrays() -> None:
 
 @pytest.mark.parametrize("boot", [True, False])
 def test_static_rnn(boot: bool) -> None:
-    """A recurrent network over the first axis; its memory starts from a shape or a value."""
+    """The network runs over the first axis; its memory starts from a shape or a value."""
 
     def build(x: Any) -> Any:
         rnn = StaticRNN()
@@ -184,7 +184,7 @@ def test_static_rnn(boot: bool) -> None:
 
 
 def test_static_rnn_errors() -> None:
-    """Memories must be updated, and results exist after the step."""
+    """Memories must be updated, and results exist only after the step."""
     with fresh():
         x, rnn = data(), StaticRNN()
         with pytest.raises(ValueError, match="step_input in rnn block"):
@@ -208,7 +208,7 @@ def test_static_rnn_errors() -> None:
 
 
 def test_if_else() -> None:
-    """Each row through its branch; a value that only the other branch allows does no harm."""
+    """Each row takes its branch; a value that is valid only in the other branch does no harm."""
 
     def build(x: Any) -> Any:
         total = paddle.sum(x, axis=1, keepdim=True)
@@ -227,7 +227,7 @@ def test_if_else() -> None:
 
 
 def test_if_else_with_rows_that_meet() -> None:
-    """A branch that lets rows depend on each other is refused."""
+    """A branch in which rows depend on each other is refused."""
     with fresh():
         x = data()
         branches = IfElse(paddle.sum(x, axis=1, keepdim=True) > 0)

@@ -22,7 +22,7 @@ while_in_place = fluid.layers.while_loop
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_cond(sign: int) -> None:
-    """The branch that the condition takes, and its gradient."""
+    """The condition chooses the branch, and the gradient is that branch's."""
     check(
         lambda x: cond(paddle.sum(x) > 0, lambda: x * x, lambda: paddle.exp(x)),
         lambda x: x * x if x.sum() > 0 else np.exp(x),
@@ -32,7 +32,7 @@ def test_cond(sign: int) -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_results_of_any_structure(sign: int) -> None:
-    """Lists, tuples, dicts and numbers come back in the structure that the branches gave."""
+    """Lists, tuples, dicts and numbers come back in the structure of the branches."""
     with fresh():
         x = data()
         made = cond(
@@ -48,7 +48,7 @@ def test_results_of_any_structure(sign: int) -> None:
 
 
 def test_one_branch_that_assigns() -> None:
-    """A branch may change a variable from outside; the gradient follows the value."""
+    """A branch may assign to an outer variable; the gradient follows the value."""
 
     def build(x: Any) -> Any:
         y = x * 2
@@ -60,7 +60,7 @@ def test_one_branch_that_assigns() -> None:
 
 
 def test_stop_gradient_in_a_branch() -> None:
-    """A variable inside that stops gradients does."""
+    """A variable in a branch may stop gradients."""
 
     def build() -> tuple[Any, Any]:
         x = data()
@@ -79,7 +79,7 @@ def test_stop_gradient_in_a_branch() -> None:
 
 
 def test_case() -> None:
-    """The first condition that holds wins; without a default the last function is it."""
+    """The first true condition wins; without a default the last function is the default."""
 
     def build(x: Any) -> Any:
         total = paddle.sum(x)
@@ -99,7 +99,7 @@ def test_case() -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8"])
 def test_switch_case(dtype: str) -> None:
-    """Functions by number: as a list, as pairs, as a dict; the largest one without a default."""
+    """Functions are a list, pairs or a dict; without a default the largest number is taken."""
     with fresh():
         x, k = data(), static.data("k", [1], dtype)
         outs = [
@@ -136,7 +136,7 @@ def test_an_optimizer_in_each_branch() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("drop", [0.0, 0.5])
 def test_an_optimizer_in_each_branch_of_a_common_network(drop: float) -> None:
-    """It trains the parameters outside as an optimizer behind the branches does."""
+    """An optimizer in a branch trains outer parameters as one after the branches does."""
 
     def steps(*, inside: bool) -> list[Any]:
         with fresh() as (main, _):
@@ -169,7 +169,7 @@ def test_an_optimizer_in_each_branch_of_a_common_network(drop: float) -> None:
 
 
 def test_a_copy_for_tests_of_a_program_that_trains_in_a_branch() -> None:
-    """It is the program without the optimizer: the same operators, slots and variables."""
+    """The clone is the program without the optimizer: the same operators, slots and variables."""
 
     def build(*, trains: bool) -> list[Any]:
         with fresh() as (main, _):
@@ -191,7 +191,7 @@ def test_a_copy_for_tests_of_a_program_that_trains_in_a_branch() -> None:
 
 
 def test_a_derivative_of_a_parameter_that_another_branch_changed() -> None:
-    """It is refused: the values outside are those of the parameter before."""
+    """The derivative is refused: the outer values come from the parameter before its change."""
     with fresh():
         x, w = data(dtype="float32"), weight("w", [[0.5], [1.0], [2.0]])
         out, flags = paddle.matmul(x, w), [paddle.sum(x) > 0, paddle.sum(x) < 1]
@@ -203,7 +203,7 @@ def test_a_derivative_of_a_parameter_that_another_branch_changed() -> None:
 
 
 def test_branches_draw_different_numbers() -> None:
-    """Random ops in both branches, and in each iteration, have numbers of their own."""
+    """Random ops in both branches, and in each iteration, draw their own numbers."""
     with fresh():
         x, i = data(), count(0)
         one = cond(paddle.sum(x) > 0, lambda: paddle.rand([4]), lambda: paddle.rand([4]))
@@ -228,7 +228,7 @@ def test_branches_draw_different_numbers() -> None:
 
 
 def test_while_loop_with_a_known_end() -> None:
-    """A counter to a constant."""
+    """A loop that counts to a constant has values and gradients."""
 
     def build(x: Any) -> Any:
         _, y = while_loop(
@@ -250,7 +250,7 @@ def test_while_loop_with_a_known_end() -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("trips", [0, 1, 16, 17, 300])
 def test_while_loop_with_an_open_end(trips: int) -> None:
-    """The number of iterations is fed; its gradient needs states that the way back makes again."""
+    """The number of iterations is fed; the backward pass recomputes the states of the loop."""
 
     def build(x: Any) -> Any:
         n = static.data("n", [1], "int64")
@@ -271,7 +271,7 @@ def test_while_loop_with_an_open_end(trips: int) -> None:
 
 
 def test_a_loop_leaves_the_variables_that_it_starts_with() -> None:
-    """As in Paddle 3: also a feed that the body reads. 1.8 writes them."""
+    """A loop does not change its start values, as in Paddle 3; in 1.8 it overwrites them."""
     with fresh():
         x = static.data("x", [1])
         start = [count(0), x, {"twice": [x]}]
@@ -291,7 +291,7 @@ def test_a_loop_leaves_the_variables_that_it_starts_with() -> None:
 
 @pytest.mark.parametrize("trips", [3, None])
 def test_the_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> None:
-    """It is with respect to what the variable was before the loop."""
+    """The gradient is with respect to the variable's value before the loop."""
 
     def build(x: Any) -> Any:
         n = static.data("n", [1], "int64") if trips is None else count(trips)
@@ -306,7 +306,7 @@ def test_the_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> No
 
 @pytest.mark.parametrize("trips", [3, None])
 def test_the_fetched_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> None:
-    """The same of a gradient that `append_backward` does not return; so 1.8.5 has it."""
+    """Gradients that `append_backward` does not return are for that value, too, as in 1.8.5."""
     with fresh():
         x = static.data("x", [2])
         x.stop_gradient = False
@@ -322,7 +322,7 @@ def test_the_fetched_gradient_of_a_variable_that_a_loop_changes(trips: int | Non
 
 @pytest.mark.exhaustive
 def test_while_loop_over_a_condition_on_data() -> None:
-    """The values decide when it ends; integers and flags are carried along."""
+    """The values decide when the loop ends; integers and flags are carried."""
 
     def build(x: Any) -> Any:
         y, _, n = while_loop(
@@ -343,7 +343,7 @@ def test_while_loop_over_a_condition_on_data() -> None:
 
 
 def test_nested_loops_and_branches() -> None:
-    """A loop with a branch with a loop, each with an end that the data decides."""
+    """A loop holds a branch with a loop, and the data decide each end."""
 
     def build(x: Any) -> Any:
         def inner(y: Any) -> Any:
@@ -369,7 +369,7 @@ def test_nested_loops_and_branches() -> None:
 
 
 def test_parameters_in_a_loop_learn() -> None:
-    """A recurrent weight trained through a loop of unknown length."""
+    """A loop of unknown length trains a recurrent weight."""
     with fresh():
         x, n = data(dtype="float32"), static.data("n", [1], "int64")
         w = weight("w", 0.3 * np.eye(3))
@@ -388,7 +388,7 @@ def test_parameters_in_a_loop_learn() -> None:
 
 
 def test_second_derivatives() -> None:
-    """Of branches, and of loops whose length is known."""
+    """Branches, and loops of known length, have second derivatives."""
     with fresh():
         x = data()
         y = cond(paddle.sum(x) > 0, lambda: x * x * x, lambda: x)
@@ -399,7 +399,7 @@ def test_second_derivatives() -> None:
 
 
 def test_second_derivatives_of_an_open_loop() -> None:
-    """They are refused, with what to do."""
+    """The second derivative of an open loop is refused, with a workaround."""
     with fresh():
         x, n = data(), static.data("n", [1], "int64")
         _, z = while_loop(lambda i, z: i < n, lambda i, z: [i + 1, z * x], [count(0), x * 1])
@@ -409,7 +409,7 @@ def test_second_derivatives_of_an_open_loop() -> None:
 
 
 def test_loop_variables_of_any_structure() -> None:
-    """Dicts and lists of Variables; the body may change its copies of them."""
+    """Loop variables may be dicts and lists, which the body may change."""
 
     def body(i: Any, state: dict[str, Any]) -> list[Any]:
         state["a"] = state["a"] + state["b"][0]
@@ -425,7 +425,7 @@ def test_loop_variables_of_any_structure() -> None:
 
 
 def test_a_loop_variable_that_grows() -> None:
-    """With a constant number of iterations the loop is unfolded."""
+    """A loop with a constant number of iterations is unrolled, so a variable may grow."""
     with fresh():
         x = data()
         _, y = while_loop(

@@ -1,4 +1,4 @@
-"""What branches and loops refuse; printing and checking while a program runs."""
+"""Errors of branches and loops; Print and Assert in a run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _only_default() -> None:
 
 @pytest.mark.parametrize("message", WRONG)
 def test_errors(message: str) -> None:
-    """They are raised when the program is built, name both sides, and leave no block behind."""
+    """Errors are raised when the program is built, name both sides, and leave no block."""
     error, build = WRONG[message]
     with fresh() as (main, _):
         x = data()
@@ -109,7 +109,7 @@ def test_errors(message: str) -> None:
 
 
 def test_print(capfd: pytest.CaptureFixture[str]) -> None:
-    """The tensor, then its gradient, in Paddle's form; `first_n` limits how often."""
+    """Print writes the tensor, then its gradient, in Paddle's form; `first_n` limits the count."""
     with fresh():
         x = data(dtype="float32")
         shown = static.Print(x, message="here", summarize=2, first_n=1)
@@ -137,7 +137,7 @@ def test_print(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_print_in_branches(capfd: pytest.CaptureFixture[str]) -> None:
-    """Only the branch that is taken prints."""
+    """Only the branch that runs prints."""
     with fresh():
         x = data()
         one, two = (lambda m=m: static.Print(x, message=m) for m in ("yes", "no"))
@@ -147,7 +147,7 @@ def test_print_in_branches(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_assert() -> None:
-    """A condition that fails stops the run, shows the data, and leaves the state as it was."""
+    """A failed condition stops the run, shows the data, and leaves the state unchanged."""
     with fresh():
         x = data(dtype="float32")
         total = static.create_global_var([1], 0.0, "float32", persistable=True, name="total")

@@ -1,4 +1,4 @@
-"""Generated programs with branches and loops compute what the same steps compute in NumPy."""
+"""Generated programs with branches and loops compute the numbers of the same steps in NumPy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Step = Callable[[Values, "Language"], Values]
 
 
 class Language:
-    """What steps are made of, in NumPy."""
+    """The elements of steps, in NumPy."""
 
     def tanh(self, x: Any) -> Any:
         return np.tanh(x)
@@ -41,7 +41,7 @@ class Language:
         return values
 
     def grow(self, limit: float, values: Values, body: Callable[[Values], Values]) -> Values:
-        """Until the first value is large, but 6 times at most."""
+        """Repeat the body until the first value is large, but 6 times at most."""
         for _ in range(6):
             if not np.sum(values[0] * values[0]) < limit:
                 break
@@ -50,7 +50,7 @@ class Language:
 
 
 class Programs(Language):
-    """The same as operators of a program."""
+    """The elements of steps, as operators of a program."""
 
     def tanh(self, x: Any) -> Any:
         return paddle.tanh(x)
@@ -140,7 +140,7 @@ PROGRAMS = st.lists(st.recursive(MIX, _deeper, max_leaves=4), min_size=1, max_si
 @settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(program=PROGRAMS, seed=st.integers(0, 1000))
 def test_programs_compute_what_numpy_computes(program: Step, seed: int) -> None:
-    """The values, the gradient (by differences along a direction), and both after the passes."""
+    """Values and gradients equal NumPy's, the latter along a direction, before and after passes."""
     rng = np.random.default_rng(seed)
     start = [rng.standard_normal((2, 2)) for _ in range(2)]
     direction = rng.standard_normal((2, 2))

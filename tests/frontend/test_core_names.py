@@ -1,4 +1,4 @@
-"""Names of fluid.core that scripts choose devices, variables and scopes by."""
+"""Names of fluid.core that scripts use to choose devices, variables and scopes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_compiled_program_is_bound_once() -> None:
 
 
 def test_what_devices_support() -> None:
-    """As Paddle says it: half types on GPUs."""
+    """Only GPUs support half types, as in Paddle."""
     assert not core.is_float16_supported(core.CPUPlace())
     assert core.is_bfloat16_supported(core.CUDAPlace(0))
     assert not paddle.amp.is_bfloat16_supported("cpu")
@@ -76,7 +76,7 @@ def test_what_devices_support() -> None:
 
 
 def test_switches_of_primitives() -> None:
-    """Each is kept."""
+    """Each switch keeps its value."""
     core._set_prim_all_enabled(True)
     assert core._is_all_prim_enabled() and core._is_fwd_prim_enabled()
     core._set_prim_backward_enabled(False)
@@ -89,7 +89,7 @@ def test_switches_of_primitives() -> None:
 
 
 def test_modes_and_guards() -> None:
-    """Static mode, whichever way a script asks for it; programs are built the same way twice."""
+    """Every function reports static mode; the guards for both IRs build the same program twice."""
     assert paddle.pir_utils is pir_utils
     assert not framework.in_pir_mode() and not framework.use_pir_api()
     assert framework._current_expected_place() == core.CPUPlace()
@@ -129,7 +129,7 @@ def test_modes_and_guards() -> None:
 
 
 def test_programs_under_the_names_of_paddle_3() -> None:
-    """A value of paddle.pir is a Variable, and its default programs are the ones of static."""
+    """A paddle.pir Value is a Variable, and paddle.pir has static's default programs."""
     assert not fluid.in_pir_mode() and not fluid.in_dynamic_or_pir_mode()
     with paddle.pir.core.program_guard(paddle.pir.Program()):
         x = static.data("x", [2], framework.convert_np_dtype_to_proto_type(np.float64))
@@ -141,7 +141,7 @@ def test_programs_under_the_names_of_paddle_3() -> None:
 
 
 def test_names_that_paddle_offers_in_two_places() -> None:
-    """Functions of paddle are those of paddle.tensor as well, layers those of nn.layer."""
+    """paddle.tensor has paddle's functions, and nn.layer the layers of nn."""
     assert paddle.tensor.matmul(*[paddle.ones([2, 2])] * 2).shape == (2, 2)
     assert paddle.nn.layer.MaxPool2D is paddle.nn.MaxPool2D
     assert paddle.nn.loss.CrossEntropyLoss is paddle.nn.CrossEntropyLoss
@@ -169,7 +169,7 @@ def test_names_that_paddle_offers_in_two_places() -> None:
     ],
 )
 def test_functions_are_found_in_the_files_of_paddle(path: str) -> None:
-    """A file's functions that are in another one here are found through their package."""
+    """Functions are found under the module of Paddle's file, even if graphopt has another."""
     module, _, name = path.rpartition(".")
     assert callable(getattr(importlib.import_module(f"graphopt.{module}"), name))
 
@@ -232,7 +232,7 @@ def test_the_type_of_a_gradient_is_that_of_its_variable() -> None:
 
 
 def test_what_saving_asks(tmp_path: Path) -> None:
-    """Of variables, and of files and buffers."""
+    """Functions for saving classify variables, files and buffers."""
     with fresh() as (main, _):
         w = static.create_parameter([2], "float32", name="w")
         paddle.optimizer.Momentum(0.1).minimize(paddle.sum(w * w))

@@ -1,4 +1,4 @@
-"""DataLoader, its datasets and samplers, and loaders that belong to a program."""
+"""DataLoader, its datasets and samplers, and the loaders of a program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphopt_tests.frontend.test_fluid import fresh
 
 
 class Squares(Dataset):
-    """Pairs of [n, n, n] and [n * n]."""
+    """A dataset of pairs of [n, n, n] and [n * n]."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -32,7 +32,7 @@ class Squares(Dataset):
 
 
 class Counted(io.IterableDataset):
-    """Numbers, of which each worker yields its share."""
+    """A stream of numbers, of which each worker yields its share."""
 
     def __iter__(self) -> Iterator[Any]:
         info = io.get_worker_info()
@@ -58,7 +58,7 @@ def squares_of(batches: Any) -> list[list[float]]:
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("buffered", [False, True])
 def test_batches_of_a_dataset(workers: int, buffered: bool) -> None:
-    """Fields are stacked, in order, in this process and in others."""
+    """Fields are stacked, in order, in this process and in workers."""
     loader = io.DataLoader(
         Squares(5), batch_size=2, num_workers=workers, use_buffer_reader=buffered
     )
@@ -67,7 +67,7 @@ def test_batches_of_a_dataset(workers: int, buffered: bool) -> None:
 
 
 def test_workers_that_stay() -> None:
-    """Persistent workers serve every epoch, also after one that was left early."""
+    """Persistent workers serve every epoch, even after one that was left early."""
     loader = io.DataLoader(Squares(6), batch_size=2, num_workers=2, persistent_workers=True)
     for _ in range(2):
         assert squares_of(loader) == [[0, 1], [4, 9], [16, 25]]
@@ -77,7 +77,7 @@ def test_workers_that_stay() -> None:
 
 @pytest.mark.parametrize(("workers", "expected"), [(0, [[0, 1, 2], [3, 4, 5], [6]]), (2, None)])
 def test_a_dataset_that_iterates(workers: int, expected: Any) -> None:
-    """Samples come one after the other; workers share them by get_worker_info."""
+    """Samples of a stream come in order; workers share them by get_worker_info."""
     loader = io.DataLoader(Counted(), batch_size=3, num_workers=workers)
     found = [np.array(batch).ravel().tolist() for batch in loader]
     assert found == (expected or [[0, 2, 4], [1, 3, 5], [6]])
@@ -94,13 +94,13 @@ def test_a_dataset_that_iterates(workers: int, expected: Any) -> None:
     ],
 )
 def test_errors_reach_the_loop(dataset: Any, workers: int, kind: type, text: str) -> None:
-    """An error of a dataset is raised in the loop, from workers with its traceback."""
+    """An error of a dataset is raised in the loop; a worker's has its traceback."""
     with pytest.raises(kind, match=text):
         list(io.DataLoader(dataset, num_workers=workers))
 
 
 def test_feeds_for_places() -> None:
-    """Without `return_list` each place gets a feed by the names of the variables."""
+    """Without `return_list` each place gets a feed, keyed by variable names."""
     with static.program_guard(static.Program()):
         names = [static.data(name, [None, n]) for name, n in (("x", 3), ("y", 1))]
         places = [paddle.CPUPlace()] * 2
@@ -117,13 +117,13 @@ def test_feeds_for_places() -> None:
 
 
 def test_the_dataset_makes_batches() -> None:
-    """With `batch_size` None each item is a batch."""
+    """With `batch_size` None the dataset's items are batches."""
     found = list(io.DataLoader(Squares(2), batch_size=None))
     assert [np.array(batch[0]).shape for batch in found] == [(3,), (3,)]
 
 
 def test_datasets_of_datasets() -> None:
-    """ConcatDataset, ComposeDataset, ChainDataset, Subset, TensorDataset and random_split."""
+    """Datasets can be concatenated, zipped, chained, cut, built from tensors and split."""
     two = io.ConcatDataset([Squares(2), Squares(3)])
     assert len(two) == 5
     assert [two[i][1].item() for i in (1, 2, -1)] == [1, 0, 4]
@@ -138,7 +138,7 @@ def test_datasets_of_datasets() -> None:
 
 
 def test_samplers_draw_from_numpy() -> None:
-    """The same seed gives the same order as Paddle's, which draws the same way."""
+    """A seed of NumPy gives Paddle's order, as Paddle draws the same way."""
     np.random.seed(5)
     found = list(io.RandomSampler(Squares(6)))
     np.random.seed(5)
@@ -152,7 +152,7 @@ def test_samplers_draw_from_numpy() -> None:
 
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_trainers_share_a_dataset(drop_last: bool) -> None:
-    """Every trainer gets as many batches; together they have every sample."""
+    """Trainers get equally many batches, and together every sample."""
     samplers = [
         io.DistributedBatchSampler(Squares(11), 2, 3, rank, drop_last=drop_last)
         for rank in range(3)
@@ -192,7 +192,7 @@ def run_epoch(loader: Any, program: Any, exe: Any, loss: Any) -> list[float]:
 
 
 def test_a_loader_inside_a_program() -> None:
-    """start, runs without feeds until EOFException, reset; on one device and on two."""
+    """A loader starts, feeds runs until EOFException, and resets, on one device and on two."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         x, y, loss, exe = net()
         loader = fluid.io.DataLoader.from_generator([x, y], capacity=2, iterable=False)
@@ -237,7 +237,7 @@ def test_py_reader_has_batches_of_other_sizes_and_the_operators_of_its_release()
 
 
 def test_an_iterable_loader() -> None:
-    """Feeds for a loop of the script; one list of arrays with `return_list`."""
+    """An iterable loader yields feeds, or one list of arrays with `return_list`."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         x, y, loss, exe = net()
         loader = fluid.io.DataLoader.from_generator([x, y], capacity=2)
@@ -254,7 +254,7 @@ def test_an_iterable_loader() -> None:
 
 
 def test_batches_are_made_ahead_from_the_start() -> None:
-    """`queue.size()` counts the batches that wait: `start` begins to make them."""
+    """`start` begins to make batches, and `queue.size()` counts those that wait."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         x = static.data("x", [2], "float32")
         loader = fluid.io.DataLoader.from_generator([x], capacity=3, iterable=False)
@@ -270,7 +270,7 @@ def test_batches_are_made_ahead_from_the_start() -> None:
 
 
 def test_wrong_generators() -> None:
-    """Uneven rows and missing arrays are named."""
+    """Errors name uneven rows and missing arrays."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         x, y, _loss, _exe = net()
         loader = fluid.io.DataLoader.from_generator([x, y], capacity=2)
@@ -284,7 +284,7 @@ def test_wrong_generators() -> None:
 
 @pytest.mark.parametrize("threaded", [False, True])
 def test_batches_that_a_script_pushes(threaded: bool) -> None:
-    """A loader that is not started gives what is pushed to its queue, until that is closed."""
+    """A loader that is not started gives the batches pushed to its queue, until it is closed."""
     with fresh():
         reader = fluid.layers.py_reader(2, [(-1, 2), (-1, 1)], ["float32", "int64"])
         x, y = fluid.layers.read_file(reader)
@@ -316,7 +316,7 @@ def test_batches_that_a_script_pushes(threaded: bool) -> None:
 
 @pytest.mark.parametrize("iterable", [False, True])
 def test_a_generator_that_raises(iterable: bool) -> None:
-    """Scripts catch it as `EnforceNotMet`, after the batches before it."""
+    """The error is an `EnforceNotMet`, raised after the batches before it."""
 
     def batches() -> Iterator[Any]:
         yield [np.zeros((1, 2), "float32")]

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*is not the file that Paddle do
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all data sets."""
+    """Write all data sets to a folder."""
     folder = tmp_path_factory.mktemp("home")
     data_files.write_all(folder)
     return folder
@@ -37,13 +37,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(written: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder, where paddle.dataset looks."""
+    """Make paddle.dataset read the folder."""
     monkeypatch.setattr(dataset.common, "DATA_HOME", str(written))
     yield written
 
 
 def some(reader: Any, count: int = 3) -> list[Any]:
-    """The first samples."""
+    """Return the first samples."""
     return list(itertools.islice(reader(), count))
 
 
@@ -60,7 +60,7 @@ def test_a_missing_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_another_file_is_a_warning(home: Path) -> None:
-    """A file with another MD5 sum is taken, and the right one without a word."""
+    """A file with another MD5 sum gives a warning, and is read."""
     with pytest.warns(UserWarning, match="is not the file that Paddle downloads"):
         path = dataset.common.download("a/b/housing.data", "uci_housing", "0" * 32)
     assert path == str(home / "uci_housing" / "housing.data")
@@ -70,7 +70,7 @@ def test_another_file_is_a_warning(home: Path) -> None:
 
 
 def test_mnist(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pixels of float32 in [-1, 1], labels of int; a number of samples that Paddle would refuse."""
+    """Pixels are float32 in [-1, 1], labels int; any number of samples can be read."""
     samples = list(dataset.mnist.train()())
     pixels, labels = dataset.mnist.pixels_and_labels(
         dataset.mnist.TRAIN_IMAGES.path(), dataset.mnist.TRAIN_LABELS.path()
@@ -87,7 +87,7 @@ def test_mnist(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_uci_housing(home: Path) -> None:
-    """Features with mean 0 and range 1 over both sets, and prices as they are."""
+    """Features have mean 0 and range 1 over both sets; prices are unchanged."""
     train, test = list(dataset.uci_housing.train()()), list(dataset.uci_housing.test()())
     assert (len(train), len(test), len(dataset.uci_housing.feature_names)) == (8, 2, 13)
     features = np.array([x for x, _ in train + test])
@@ -99,7 +99,7 @@ def test_uci_housing(home: Path) -> None:
 
 
 def test_uci_housing_has_a_model(home: Path) -> None:
-    """The files of its archive are in a new folder."""
+    """The archive's files are extracted to a new folder."""
     data_files.write_tar(home / "uci_housing" / "fit_a_line.fluid.tar", {"fc_0.w_0": b"w"}, "w")
     folder = Path(dataset.uci_housing.fluid_model())
     assert (folder / "fc_0.w_0").read_bytes() == b"w"
@@ -107,7 +107,7 @@ def test_uci_housing_has_a_model(home: Path) -> None:
 
 
 def test_cifar(home: Path) -> None:
-    """Pixels of float32 in [0, 1], in the order of the archive, again and again with `cycle`."""
+    """Pixels are float32 in [0, 1], in the archive's order, repeated with `cycle`."""
     train = list(dataset.cifar.train10()())
     assert len(train) == 4 and len(list(dataset.cifar.test10()())) == 2
     assert train[0][0].shape == (3072,) and train[0][0].dtype == np.float32
@@ -130,7 +130,7 @@ def test_a_pickle_runs_nothing(home: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_imikolov(home: Path) -> None:
-    """Words of bytes by frequency and then by name; windows, and pairs of sentences."""
+    """Words are bytes, sorted by frequency and name; samples are windows or pairs of sentences."""
     imikolov = dataset.imikolov
     words = imikolov.build_dict(1)
     assert list(words) == ["<e>", "<s>", b"dog", b"the", b"cat", b"ran", b"saw", "<unk>"]
@@ -147,7 +147,7 @@ def test_imikolov(home: Path) -> None:
 
 
 def test_imdb(home: Path) -> None:
-    """Words without punctuation; 0 for positive reviews, which come first."""
+    """Words have no punctuation; positive reviews come first, with label 0."""
     imdb = dataset.imdb
     words = imdb.build_dict(re.compile("aclImdb/train/(pos|neg)/"), 0)
     assert list(words) == [b"great", b"a", b"film", b"bad", b"not", "<unk>"]
@@ -157,7 +157,7 @@ def test_imdb(home: Path) -> None:
 
 
 def test_movielens(home: Path) -> None:
-    """Numbers of the user and the film, and a rating; each rating is in one of the two sets."""
+    """A sample has numbers of user and film, and a rating; each rating is in one of the sets."""
     movielens = dataset.movielens
     train, test = list(movielens.train()()), list(movielens.test()())
     assert len(train) + len(test) == 40 and 0 < len(test) < 10
@@ -172,7 +172,7 @@ def test_movielens(home: Path) -> None:
 
 
 def test_conll05(home: Path) -> None:
-    """A sample for each verb; a sentence without a verb has none."""
+    """Each verb has a sample; a sentence without a verb has none."""
     words, verbs, labels = dataset.conll05.get_dict()
     assert labels == {"B-V": 0, "I-V": 1, "B-A0": 2, "I-A0": 3, "O": 4}
     assert (words["cat"], verbs["bark"]) == (2, 1)
@@ -187,7 +187,7 @@ def test_conll05(home: Path) -> None:
 
 
 def test_wmt14(home: Path) -> None:
-    """Source, target and target shifted; lines without a tab and long ones are left out."""
+    """A sample is source, target and shifted target; long or tabless lines are dropped."""
     train = list(dataset.wmt14.train(6)())
     assert train[:2] == [([0, 3, 4, 1], [0, 3, 2], [3, 2, 1]), ([0, 3, 5, 1], [0, 4, 5], [4, 5, 1])]
     assert (len(train), len(list(dataset.wmt14.test(6)()))) == (3, 1)
@@ -197,7 +197,7 @@ def test_wmt14(home: Path) -> None:
 
 
 def test_wmt16(home: Path) -> None:
-    """Both directions, with dictionaries of the training set's most frequent words."""
+    """Both directions work, with dictionaries of the training set's most frequent words."""
     wmt16 = dataset.wmt16
     assert wmt16.get_dict("en", 5) == {"<s>": 0, "<e>": 1, "<unk>": 2, "the": 3, "cat": 4}
     assert wmt16.get_dict("de", 4, reverse=True)[3] == "Katze"
@@ -210,7 +210,7 @@ def test_wmt16(home: Path) -> None:
 
 
 def test_flowers(home: Path) -> None:
-    """Images in the order of the archive, labels from 0, the larger part to train."""
+    """Images are in the archive's order, labels from 0; the larger part is for training."""
     flowers = dataset.flowers
     raw = list(flowers.train(mapper=lambda sample: sample, use_xmap=False)())
     assert [label for _, label in raw] == [4, 101, 8] and raw[0][0].startswith(b"\xff\xd8")
@@ -224,7 +224,7 @@ def test_flowers(home: Path) -> None:
 
 
 def test_voc2012(home: Path) -> None:
-    """Pixels and the classes of pixels."""
+    """A sample is pixels and their classes."""
     pairs = [list(reader()()) for reader in (dataset.voc2012.train, dataset.voc2012.val)]
     assert [len(part) for part in pairs] == [2, 1]
     photograph, classes = pairs[0][0]
@@ -235,7 +235,7 @@ def test_voc2012(home: Path) -> None:
 
 
 def test_images(home: Path) -> None:
-    """Blue first; resized to the shorter edge, cropped, mirrored and transposed."""
+    """Channels are BGR; images are resized by the shorter edge, cropped, flipped and transposed."""
     image = dataset.image
     path = home / "image.png"
     data_files.Image.fromarray(np.full((30, 60, 3), (10, 20, 30), np.uint8)).save(path)
@@ -254,7 +254,7 @@ def test_images(home: Path) -> None:
 
 
 def test_samples_in_files(tmp_path: Path) -> None:
-    """What `split` writes, each trainer reads its share of."""
+    """Each trainer reads its share of the files that `split` writes."""
     common = dataset.common
     pattern = str(tmp_path / "part-%02d")
     common.split(lambda: range(8), 2, pattern)
@@ -268,7 +268,7 @@ def test_samples_in_files(tmp_path: Path) -> None:
 def test_scripts_import_the_modules(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As packages, modules and names of paddle."""
+    """Scripts import the modules as packages, modules and names of paddle."""
     text = """
         import paddle
         import paddle.dataset.mnist as mnist
@@ -281,7 +281,7 @@ def test_scripts_import_the_modules(
 
 
 def test_text_datasets(home: Path) -> None:
-    """The samples of the readers, as arrays that a loader can collate."""
+    """Datasets have the readers' samples, as arrays that a loader can collate."""
     text = paddle.text
     imdb = text.Imdb(mode="TEST", cutoff=0)
     assert len(imdb) == 2 and imdb[1][1].tolist() == [1] and imdb[1][0].dtype == np.int64
@@ -315,7 +315,7 @@ def test_text_datasets(home: Path) -> None:
 
 
 def test_vision_datasets(home: Path) -> None:
-    """Pillow images and arrays, before and after a transform."""
+    """Samples are Pillow images or arrays, before and after a transform."""
     vision = paddle.vision
     digits = vision.MNIST(mode="test")
     image, label = digits[3]
@@ -346,7 +346,7 @@ def test_vision_datasets(home: Path) -> None:
 
 
 def test_folders_of_images(tmp_path: Path) -> None:
-    """Labels are the folders in the order of their names; others than images are left out."""
+    """Labels are the folders, in the order of names; files other than images are skipped."""
     vision = paddle.vision
     for name in ("b/1.png", "a/z.PNG", "a/y.jpg", "a/x.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -375,7 +375,7 @@ def test_folders_of_images(tmp_path: Path) -> None:
 
 
 def test_an_archive_stays_in_its_folder(tmp_path: Path) -> None:
-    """Files are written below the folder; a name that leads out of it is an error."""
+    """Files are extracted below the folder; a name that leads outside is an error."""
     path = tmp_path / "files.tar"
     data_files.write_tar(path, {"a/b.txt": b"inside"}, "w")
     with tarfile.open(path) as archive:

@@ -1,4 +1,4 @@
-"""Beam search against every sequence there is, and decoders of the user's own."""
+"""Beam search against all possible sequences, and decoders that a script defines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS, END, STEPS = 3, 2, 3
 
 
 class Chain(nn.RNNCellBase):
-    """A cell whose logits depend on the last word alone, by a table."""
+    """A cell whose logits depend only on the last word, by a table."""
 
     def __init__(self, table: Any) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Chain(nn.RNNCellBase):
 
 
 def likeliest(table: Any) -> tuple[list[int], float]:
-    """The best sequence of all, filled up with the end word, and its score."""
+    """Find the best of all sequences, padded with the end word, and its score."""
     log_p = table - np.log(np.exp(table).sum(1, keepdims=True))
     scores = {}
     for words in itertools.product(range(WORDS), repeat=STEPS):
@@ -46,7 +46,7 @@ def likeliest(table: Any) -> tuple[list[int], float]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("time_major", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_wide_beam_finds_the_best_sequence(time_major: bool) -> None:
-    """With as many beams as sequences nothing is lost; the batch is known only when fed."""
+    """With as many beams as sequences none is lost; the batch is known only when fed."""
     table = np.random.default_rng(3).standard_normal((WORDS, WORDS)).astype("float32")
     with fresh():
         states = static.data("s", [-1, 1], "float32")
@@ -64,7 +64,7 @@ def test_a_wide_beam_finds_the_best_sequence(time_major: bool) -> None:
 
 
 class Countdown(Decoder):
-    """Each number ends when it is 0; the states count the steps."""
+    """A decoder that counts each number down to 0; its states count the steps."""
 
     def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
         return inits, paddle.zeros_like(inits), inits <= 0
@@ -75,7 +75,7 @@ class Countdown(Decoder):
 
 
 def test_a_decoder_of_the_users_own() -> None:
-    """What has ended keeps its state when asked to; lengths count the steps before."""
+    """With `impute_finished` an ended sequence keeps its state; lengths count its steps."""
     with fresh():
         start = static.data("n", [3], "int64")
         found = []
@@ -92,7 +92,7 @@ def test_a_decoder_of_the_users_own() -> None:
 
 @pytest.mark.exhaustive
 def test_decoding_stops_when_all_has_ended() -> None:
-    """As in Paddle: with a number of steps or without, no more of them than are needed."""
+    """Decoding stops when all sequences have ended, with or without a limit, as in Paddle."""
     with fresh():
         start = static.data("n", [2], "int64")
         found = [nn.dynamic_decode(Countdown(), start, most)[0]["left"] for most in (None, 7, 0)]
@@ -102,7 +102,7 @@ def test_decoding_stops_when_all_has_ended() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    """The number of steps is not negative, and the end token is a word."""
+    """A negative number of steps, and an end token that is no word, are errors."""
     with fresh():
         states = static.data("s", [-1, 1], "float32")
         decoder = nn.BeamSearchDecoder(Chain(np.eye(3, dtype="float32")), 0, 7, 2)

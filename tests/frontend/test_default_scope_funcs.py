@@ -1,4 +1,4 @@
-"""The current scope and functions inside of it (fluid.default_scope_funcs)."""
+"""The current scope, and functions that run in it (fluid.default_scope_funcs)."""
 
 from __future__ import annotations
 

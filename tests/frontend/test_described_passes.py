@@ -1,4 +1,4 @@
-"""paddle.incubate.passes: rewrites in Paddle's form are kept, and a warning says that it is all."""
+"""paddle.incubate.passes: rewrites in Paddle's form are accepted, not applied, with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs as Paddle's records (`desc`), and the part of a program that targets need."""
+"""Programs as Paddle's records (`desc`), and pruned programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt_tests.frontend.programs import fresh
 
 
 def test_operators_have_descriptions_and_programs_are_pruned() -> None:
-    """The record of an operator as methods; the part of a program that targets depend on."""
+    """An operator's record has methods; a program is pruned to the producers of targets."""
     with fresh() as (main, _):
         x = static.data("x", [2, 2], "float32")
         y = paddle.tanh(x * 2.0)
@@ -36,12 +36,12 @@ def test_operators_have_descriptions_and_programs_are_pruned() -> None:
 
 
 def layer() -> Any:
-    """A program of fluid with one layer, and the layer's result."""
+    """Build a program of fluid with one layer, and return the layer's result."""
     return fluid.layers.fc(fluid.layers.data("x", [3]), 2)
 
 
 def test_records_of_a_program_its_blocks_and_variables() -> None:
-    """What the records say is what Paddle 1.8.5 says of the same program."""
+    """The records of a program equal those of Paddle 1.8.5."""
     with fresh() as (main, _):
         y = layer()
         record, block = main.desc, main.global_block().desc
@@ -67,7 +67,7 @@ def test_records_of_a_program_its_blocks_and_variables() -> None:
 
 
 def test_a_parameter_with_fewer_columns() -> None:
-    """As tools that prune do it: other shapes in the records, other arrays in the scope."""
+    """Pruning tools write other shapes to the records, and other arrays to the scope."""
     with fresh() as (main, _):
         out = fluid.layers.fc(layer(), 1, bias_attr=False)
         exe = fluid.Executor(fluid.CPUPlace())
@@ -128,7 +128,7 @@ def test_unknown_members_say_what_there_is() -> None:
 
 
 def test_the_digest_of_a_program_follows_its_edits() -> None:
-    """Equal programs have equal ones, and an edit makes a new one necessary."""
+    """Equal programs have equal digests, and an edit requires a new one."""
     with fresh() as (main, _):
         x = static.data("x", [2], "float32")
         paddle.scale(x, 2.0)

@@ -9,7 +9,7 @@ from graphopt.errors import DeviceError, UnsupportedError
 
 
 def test_what_there_is() -> None:
-    """The kinds and names of devices fit together."""
+    """The kinds and names of devices match."""
     device = paddle.device
     assert device.get_all_device_type()[0] == device.get_available_device()[0] == "cpu"
     gpus = [name for name in device.get_available_device() if name.startswith("gpu")]
@@ -22,7 +22,7 @@ def test_what_there_is() -> None:
 
 
 def test_waiting_and_memory() -> None:
-    """Waiting works everywhere; a GPU that is not there is an error that says so."""
+    """Waiting works everywhere; the error for a missing GPU says that it does not exist."""
     cuda = paddle.device.cuda
     paddle.device.synchronize()
     cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""What recorded programs do not show of paddle.distribution: samples, batches, rules, errors."""
+"""Aspects of paddle.distribution that no recorded program has: samples, batches, rules, errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MADE: dict[str, Callable[[], kinds.Distribution]] = {
 
 
 def check_samples(make: Callable[[], kinds.Distribution]) -> None:
-    """AssertionError unless samples have the mean and the variance, within five errors."""
+    """Check that samples have the mean and the variance, within five standard errors."""
     paddle.seed(1)
     with fresh():
         made = make()
@@ -45,12 +45,12 @@ def check_samples(make: Callable[[], kinds.Distribution]) -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_the_variance(name: str) -> None:
-    """Of 4,000 samples, within five standard errors."""
+    """4,000 samples have the mean and the variance, within five standard errors."""
     check_samples(MADE[name])
 
 
 def test_classes_are_drawn_by_their_logits() -> None:
-    """Batches of any rank; the shape of the samples comes first."""
+    """Batches may have any rank; the shape of the samples comes first."""
     with fresh():
         logits = np.log(np.array([[0.1, 0.9], [0.6, 0.4]], "float32"))
         both, one = kinds.Categorical(logits), kinds.Categorical(logits[0])
@@ -62,7 +62,7 @@ def test_classes_are_drawn_by_their_logits() -> None:
 
 
 def test_open_batches_and_gradients() -> None:
-    """The run decides how many there are; rsample passes gradients to the parameters."""
+    """The run decides the batch size; rsample passes gradients to the parameters."""
     with fresh():
         loc = static.data("loc", [None, 2], "float32")
         loc.stop_gradient = False
@@ -77,7 +77,7 @@ def test_open_batches_and_gradients() -> None:
 
 
 def test_a_rule_for_two_classes() -> None:
-    """It is for derived classes, too; other pairs are refused."""
+    """A rule also holds for derived classes; pairs without a rule are refused."""
 
     class Mine(kinds.Normal):
         pass
@@ -100,7 +100,7 @@ def test_a_rule_for_two_classes() -> None:
 
 
 def test_transforms_are_called_with_what_there_is() -> None:
-    """A distribution, a transform, or a Variable."""
+    """A transform applies to a distribution, a transform or a Variable."""
     with fresh():
         exp = kinds.ExpTransform()
         moved = exp(kinds.Normal([0.0, 1.0], 1.0))
@@ -114,7 +114,7 @@ def test_transforms_are_called_with_what_there_is() -> None:
 
 @pytest.mark.exhaustive
 def test_operators_of_saved_samplers() -> None:
-    """`dirichlet` and `exponential`, which Paddle appends and graphopt's distributions do not."""
+    """Saved programs may have `dirichlet` and `exponential`, which graphopt never appends."""
     with fresh():
         x = static.data("x", [None, 3])
         shares, times = x.block.create_var("shares"), x.block.create_var("times")

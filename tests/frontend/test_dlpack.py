@@ -1,4 +1,4 @@
-"""paddle.utils.dlpack: values to other libraries and back."""
+"""paddle.utils.dlpack: arrays to other libraries and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropout whose rate a variable has: shares and sizes as in Paddle 2.6.2."""
+"""Dropout whose rate is a variable: shares and scales as in Paddle 2.6.2."""
 
 from __future__ import annotations
 

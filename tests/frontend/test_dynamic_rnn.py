@@ -1,4 +1,4 @@
-"""fluid.layers.DynamicRNN: each sequence as if it were alone, to its own end."""
+"""fluid.layers.DynamicRNN: each sequence runs alone, to its own end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WIDTH = 3
 
 
 def parameter(name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
-    """A parameter attribute, and what it starts as."""
+    """Return a parameter attribute, and its initial value."""
     value = np.random.default_rng(len(name)).standard_normal(shape).astype("float32") * 0.3
     initializer = fluid.initializer.NumpyArrayInitializer(value)
     return fluid.ParamAttr(name=name, initializer=initializer), value
 
 
 def run_alike(lengths: list[int], start: Any) -> tuple[Any, Any, Any]:
-    """What a network of two memories gives, what a loop gives, and where sequences end."""
+    """Return the results of a network with two memories, of a loop, and the ends of sequences."""
     of_input, of_hidden = parameter("u", (WIDTH, 2)), parameter("ww", (2, 2))
     rows = np.random.default_rng(1).standard_normal((sum(lengths), WIDTH)).astype("float32")
     with fresh():
@@ -63,7 +63,7 @@ def run_alike(lengths: list[int], start: Any) -> tuple[Any, Any, Any]:
 @settings(max_examples=examples(5), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_each_sequence_as_if_alone(lengths: list[int]) -> None:
-    """Values of every step, numbers of steps, and the last one, against a loop in NumPy."""
+    """Values of all steps, step counts, and last values equal a loop in NumPy."""
     start = np.random.default_rng(2).standard_normal((len(lengths), 2)).astype("float32")
     (outs, counts, last), wanted, ends = run_alike(lengths, start)
     np.testing.assert_allclose(outs, wanted[:, :2], rtol=1e-5, atol=1e-6)
@@ -73,7 +73,7 @@ def test_each_sequence_as_if_alone(lengths: list[int]) -> None:
 
 @pytest.mark.exhaustive
 def test_the_numbers_of_paddle() -> None:
-    """Rows and their gradients, as Paddle 1.8.5 gives them for h = x + h / 2."""
+    """Rows and their gradients are those of Paddle 1.8.5 for h = x + h / 2."""
     rows = np.arange(10, dtype="float32").reshape(5, 2)
     with fresh():
         x = fluid.data("x", [None, 2], "float32", lod_level=1)
@@ -95,7 +95,7 @@ def test_the_numbers_of_paddle() -> None:
 
 
 def test_methods_in_the_wrong_place() -> None:
-    """The words are those of Paddle 1.8."""
+    """The error messages are those of Paddle 1.8."""
     with fresh():
         x = fluid.data("x", [None, 2], "float32", lod_level=1)
         rnn = layers.DynamicRNN()

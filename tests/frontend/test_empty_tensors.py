@@ -1,4 +1,4 @@
-"""Tensors without elements: shapes and numbers as Paddle 3.3 has them."""
+"""Tensors without elements: shapes and numbers of Paddle 3.3."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_shapes(name: str) -> None:
 
 @pytest.mark.parametrize("form", ["numpy", "jax"])
 def test_no_image_has_no_proposals(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of no score map no box comes, and no loss of no prediction."""
+    """An empty batch has no boxes, and no losses."""
     monkeypatch.setenv("FLAGS_graphopt_tier", "host" if form == "numpy" else "full")
     with fresh():
         names = {"scores": (3, 4, 4), "deltas": (12, 4, 4), "sizes": (2,), "cells": (7, 2, 2)}
@@ -69,7 +69,7 @@ def test_no_image_has_no_proposals(form: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_image_has_no_targets() -> None:
-    """The rules that choose boxes image by image."""
+    """The rules that choose boxes image by image take an empty batch."""
     boxes, info = np.zeros((0, 4), "float32"), np.zeros((0, 3), "float32")
     whole = np.zeros(0, "int32")
     key = np.zeros(2, "uint32")
@@ -87,7 +87,7 @@ def test_no_image_has_no_targets() -> None:
 
 
 def test_no_samples_have_no_spread() -> None:
-    """The deviation of nothing is nan."""
+    """The standard deviation of no elements is nan."""
     with fresh():
         found = run([paddle.std(paddle.zeros([0, 3]), 0)])
     assert np.isnan(found[0]).all()

@@ -1,4 +1,4 @@
-"""Variables of the environment that hold one kind of value (paddle.utils.environments)."""
+"""Environment variables that hold one kind of value (paddle.utils.environments)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "GRAPHOPT_TEST_OF_ENVIRONMENTS"
 def test_a_variable_is_written_and_read(
     kind: Any, default: Any, value: Any, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has its default until it is set, and follows the environment."""
+    """A variable has its default until it is set, and follows the environment."""
     monkeypatch.setenv(NAME, text)
     variable = kind(NAME, default)
     assert variable.get() == value and repr(variable) == f"Env({NAME}={value!r})"
@@ -39,7 +39,7 @@ def test_a_variable_is_written_and_read(
 
 
 def test_words_for_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words of Paddle; a boolean variable is no truth value itself, a wrong number is none."""
+    """Booleans are Paddle's words; a boolean variable itself has no truth value."""
     assert [env.strtobool(word) for word in ("Yes", "on", "1", "N", "off")] == [True] * 3 + [
         False
     ] * 2

@@ -72,7 +72,7 @@ def test_operators_compute_with_the_shape_that_is_fed(
 
 
 def test_beside_sequences_that_are_padded() -> None:
-    """The program, which could run in buckets of lengths, runs as it is."""
+    """A program that could run in buckets of lengths runs without them."""
     with fresh():
         words = layers.data("words", [1], lod_level=1)
         out = layers.sequence_pool(words, "sum"), layers.scale(declared([-1, 1]), 2.0)
@@ -85,7 +85,7 @@ def test_beside_sequences_that_are_padded() -> None:
 
 
 def test_lengths_share_what_is_compiled() -> None:
-    """The program is compiled once more for feeds of other lengths, not for each of them."""
+    """Feeds of other lengths cause one more compilation in all."""
     with fresh():
         out, exe = layers.reduce_sum(declared([-1, 32, 1]), 1), executor()
         for rows, length in ((8, 32), (8, 16), (4, 12), (8, 32)):
@@ -129,7 +129,7 @@ def test_operators_compute_with_the_dtype_that_is_fed() -> None:
 
 
 def test_sizes_that_are_declared_without_a_dtype() -> None:
-    """`layers.data` is float32 unless a script says more; the feed has integers."""
+    """Sizes are declared as float32, the default of `layers.data`, and fed as integers."""
     with fresh():
         x = layers.data("x", [2, 6], append_batch_size=False)
         size = layers.data("size", [2], append_batch_size=False)
@@ -150,7 +150,7 @@ def test_an_operator_that_cannot_compute_with_it_says_what_was_fed() -> None:
 @pytest.mark.parametrize("rows", [4, 5], ids=["equal parts", "unequal parts"])
 @pytest.mark.parametrize("places", [1, 2])
 def test_devices_take_them_as_well(places: int, rows: int) -> None:
-    """A batch is cut by rows; each device may also get a dict of its own."""
+    """A batch is split by rows; each device may also get its own dict."""
     with fresh():
         out = layers.reduce_sum(declared([-1, 3, 1]), 1)
         compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
@@ -183,7 +183,7 @@ def test_other_variables_want_the_declared_shape() -> None:
 
 
 def test_a_variable_without_a_shape_is_fed() -> None:
-    """As a script has it that adds two tensors which `create_tensor` makes."""
+    """A script may feed and add two tensors that `create_tensor` makes."""
     with fresh() as main:
         a, b = (layers.create_tensor("int64", name) for name in "ab")
         total = layers.sum([a, b])
@@ -195,7 +195,7 @@ def test_a_variable_without_a_shape_is_fed() -> None:
 
 
 def test_a_variable_that_nothing_writes_is_empty() -> None:
-    """Scripts fetch the count of a metric, although they do not give it to the metric."""
+    """Scripts fetch the count of a metric without passing it to the metric."""
     with fresh() as main:
         x = layers.data("x", [2])
         count = layers.create_tensor("int64")

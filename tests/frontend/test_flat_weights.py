@@ -1,4 +1,4 @@
-"""The weights of a recurrent layer one after the other; Paddle loads no file without them."""
+"""A recurrent layer's weights in one variable, without which Paddle loads no file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt import nn, static, utils
 
 @pytest.mark.parametrize("of", ["the program", "a clone"])
 def test_they_are_saved(of: str, tmp_path: Path) -> None:
-    """First the weights of each layer and direction, then their biases, as Paddle 2.6.2 does it."""
+    """The weights of each layer and direction precede all biases, as in Paddle 2.6.2."""
     main, start = static.Program(), static.Program()
     with (
         static.program_guard(main, start),

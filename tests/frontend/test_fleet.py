@@ -1,4 +1,4 @@
-"""fleet in one process: strategies, roles, tools, files; of 2.x and of 1.8."""
+"""fleet in one process: strategies, roles, tools and files, of 2.x and of 1.8."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GUIDE = Path(__file__).parents[2] / "docs/how-to/train-on-many-machines.md"
 
 
 def network() -> tuple[Any, str]:
-    """A loss, and the name of a hidden value."""
+    """Build a loss; return it and the name of a hidden value."""
     loss = networks.mlp(static.data("x", [None, 8]), static.data("y", [None, 1], "int64"))
     return loss, "fc_0.tmp_2"
 
 
 def sequence(strategy: Any, optimizer: Any) -> tuple[Any, Any, list[str]]:
-    """Program, loss and operator types of a network, minimized by fleet."""
+    """Minimize a network with fleet; return its program, loss and operator types."""
     fleet.init(is_collective=True)
     loss, _ = network()
     fleet.distributed_optimizer(optimizer, strategy).minimize(loss)
@@ -40,7 +40,7 @@ def sequence(strategy: Any, optimizer: Any) -> tuple[Any, Any, list[str]]:
 
 @pytest.mark.exhaustive
 def test_the_order_of_the_wrappers_is_paddles() -> None:
-    """Gradient merging around half precision around recomputation around the optimizer."""
+    """Gradient merging wraps half precision, which wraps recomputation and the optimizer."""
     with fresh() as (main, _):
         strategy = fleet.DistributedStrategy()
         strategy.amp = strategy.recompute = strategy.gradient_merge = True
@@ -60,14 +60,14 @@ def test_the_order_of_the_wrappers_is_paddles() -> None:
 
 
 def text_of(main: Any, loss: Any) -> str:
-    """The optimised module of a program that fleet has minimized."""
+    """Return the optimized module of a program that fleet has minimized."""
     compiled = main.runs_as()
     static.Executor(paddle.CPUPlace()).run(compiled, networks.batch(0), [loss])
     return compiled.text()
 
 
 def test_layers_have_rates_of_their_own() -> None:
-    """lars is for Momentum, lamb for Adam; other optimizers are refused."""
+    """lars needs Momentum, lamb needs Adam; other optimizers are refused."""
     for name, optimizer, operator in (
         ("lars", paddle.optimizer.Momentum(0.1, 0.9), "lars_momentum"),
         ("lamb", paddle.optimizer.Adam(0.1), "lamb"),
@@ -82,7 +82,7 @@ def test_layers_have_rates_of_their_own() -> None:
 
 
 def test_flags_of_the_strategy_reach_the_passes() -> None:
-    """sync_batch_norm, sharding, fuse_all_reduce_ops and the scale of gradients."""
+    """The strategy's flags reach the build strategy, and so does the scale of gradients."""
     strategy = fleet.DistributedStrategy()
     strategy.build_strategy.memory_optimize = True
     strategy.sync_batch_norm = strategy.sharding = True
@@ -107,7 +107,7 @@ def test_flags_of_the_strategy_reach_the_passes() -> None:
 
 
 def test_the_program_obeys_the_strategy_when_it_runs() -> None:
-    """Operators that follow minimize count, and a clone for tests is a plain program."""
+    """Operators added after minimize run, too, and a clone for tests is a plain program."""
     with fresh() as (main, _):
         strategy = fleet.DistributedStrategy()
         strategy.build_strategy.fuse_gemm_epilogue = True
@@ -122,7 +122,7 @@ def test_the_program_obeys_the_strategy_when_it_runs() -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_field_is_obeyed_or_says_why_not(name: str) -> None:
-    """A field without effect warns once, a refused one raises, and the guide has the obeyed."""
+    """A field without effect warns once, a refused one raises, and the guide lists the others."""
     strategy, field = fleet.DistributedStrategy(), FIELDS[name]
     assert getattr(strategy, name) == field.default
     other = not field.default if isinstance(field.default, bool) else field.default + 1
@@ -163,7 +163,7 @@ def test_unknown_settings() -> None:
 
 
 def test_devices_of_a_replica() -> None:
-    """Both names of Paddle give one setting; without either a replica is one device."""
+    """Paddle's two names set the same degree; without either a replica is one device."""
     strategy = fleet.DistributedStrategy()
     strategy.tensor_parallel_configs = {"tensor_parallel_degree": 4}
     assert strategy.to_build_strategy().tensor_parallel_degree == 1
@@ -175,7 +175,7 @@ def test_devices_of_a_replica() -> None:
 
 
 def test_roles_and_tools(capsys: Any) -> None:
-    """A process that is alone is the first worker; a script may say that it is another one."""
+    """A single process is the first worker; a script may declare another rank."""
     fleet.init(is_collective=True)
     assert (fleet.worker_num(), fleet.worker_index(), fleet.is_first_worker()) == (1, 0, True)
     assert fleet.is_worker()
@@ -205,7 +205,7 @@ def test_roles_and_tools(capsys: Any) -> None:
 
 
 def test_parameter_servers_are_refused(monkeypatch: Any) -> None:
-    """By roles, the environment, and calls of servers; dynamic mode, too."""
+    """Roles, the environment, and calls of servers are refused, and dynamic mode is, too."""
     words = "graphopt has no parameter server"
     for call in (
         lambda: fleet.UserDefinedRoleMaker(role=fleet.Role.SERVER),
@@ -226,7 +226,7 @@ def test_parameter_servers_are_refused(monkeypatch: Any) -> None:
 
 
 def test_calls_before_init() -> None:
-    """They say which call comes first."""
+    """The error says which call comes first."""
     own = fleet.Fleet()
     for call in (own.worker_num, lambda: own.distributed_optimizer(None), lambda: own.util._role()):
         with pytest.raises(RuntimeError, match=r"call fleet.init\(\)"):
@@ -246,7 +246,7 @@ def test_calls_before_init() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """Persistables and models are those of fluid.io and static."""
+    """Persistables and models are saved as by fluid.io and static."""
     with fresh() as (main, _):
         main, loss, _ = sequence(None, paddle.optimizer.SGD(0.1))
         start()
@@ -262,7 +262,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 def fluid_program(strategy: Any = None) -> tuple[Any, Any]:
-    """Loss and optimizer of a network of 1.8, minimized by its fleet."""
+    """Minimize a network of 1.8 with its fleet; return loss and optimizer."""
     collective.fleet.init(fluid_roles.PaddleCloudRoleMaker(is_collective=True))
     x, y = fluid.data("x", [None, 8]), fluid.data("y", [None, 1], "int64")
     loss = networks.fluid_mlp(x, y)
@@ -324,7 +324,7 @@ def test_fleet_of_1_8(tmp_path: Path) -> None:
 
 
 def test_transpilers_for_collectives() -> None:
-    """Executors run the transpiled program; the modes of servers and LocalSGD are refused."""
+    """Executors run the transpiled program; server modes and LocalSGD are refused."""
     with fresh() as (main, _):
         loss, _ = network()
         config = fluid.DistributeTranspilerConfig()

@@ -1,4 +1,4 @@
-"""paddle.fluid: what 1.8 does differently from the later front end, and what is refused."""
+"""paddle.fluid: differences of 1.8 from the later front end, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ X = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "float32")
 
 @contextmanager
 def fresh() -> Iterator[Any]:
-    """A new main program with its scope, and names that count from zero."""
+    """Enter a new main program with its scope, and names that count from zero."""
     main, startup = fluid.Program(), fluid.Program()
     with (
         fluid.unique_name.guard(),
@@ -35,7 +35,7 @@ def fresh() -> Iterator[Any]:
 
 
 def run(*fetches: Any, **feed: Any) -> list[np.ndarray[Any, Any]]:
-    """One run of the startup program and one of the main program."""
+    """Run the startup program, then the main program."""
     exe = fluid.Executor(fluid.CPUPlace())
     if fluid.default_startup_program().global_block().ops:
         exe.run(fluid.default_startup_program())
@@ -43,7 +43,7 @@ def run(*fetches: Any, **feed: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def computed(function: Callable[..., Any], *values: Any) -> np.ndarray[Any, Any]:
-    """What a function of fed variables computes; its static shape fits."""
+    """Compute a function of fed variables, and check its static shape."""
     with fresh():
         arrays = {f"x{i}": np.asarray(value) for i, value in enumerate(values)}
         fed = [fluid.data(name, [*a.shape], str(a.dtype)) for name, a in arrays.items()]
@@ -55,7 +55,7 @@ def computed(function: Callable[..., Any], *values: Any) -> np.ndarray[Any, Any]
 
 @pytest.mark.exhaustive
 def test_it_is_imported_on_demand() -> None:
-    """`import graphopt` leaves fluid alone; `graphopt.fluid` then finds it."""
+    """`import graphopt` does not import fluid; `graphopt.fluid` does."""
     code = "import graphopt, sys; assert 'graphopt.fluid' not in sys.modules; graphopt.fluid.layers"
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(AttributeError, match="no attribute 'fluids'"):
@@ -122,7 +122,7 @@ def test_values(function: Any, wanted: np.ndarray[Any, Any]) -> None:
 
 
 def test_integers_divide_as_in_c() -> None:
-    """Quotients are cut towards 0, and remainders have the sign of the dividend."""
+    """Quotients are truncated, and remainders have the sign of the dividend."""
     a, b = np.array([-7, 7, -7]), np.array([2, -2, -2])
     assert computed(layers.elementwise_floordiv, a, b).tolist() == [-3, -3, 3]
     assert computed(layers.elementwise_mod, a, b).tolist() == [-1, 1, -1]
@@ -137,7 +137,7 @@ def test_probabilities_of_zero_have_a_finite_loss() -> None:
 
 
 def test_sampled_classes_are_different() -> None:
-    """The loss of a uniform softmax over all classes but one is between 0 and its logarithm."""
+    """A uniform softmax over all classes but one has a loss between 0 and log(classes)."""
     with fresh():
         logits, label = fluid.data("x", [2, 8]), fluid.data("y", [2, 1], "int64")
         loss = layers.sampled_softmax_with_cross_entropy(logits, label, 7, seed=3)
@@ -157,7 +157,7 @@ FIRST = [0, -0.97915226, 0.83747703, 0.14167525]
     ],
 )
 def test_samples_that_are_given(remove: bool, losses: Any, slopes: Any) -> None:
-    """The second row has its own class once more, with a chance of 0: 1.8.5."""
+    """A sample equal to the label, and a probability of 0, give the numbers of 1.8.5."""
     x = np.array([[0.5, -1, 2, 0], [1, 0.25, -0.5, 3]], "float32")
     samples = np.array([[1, 2, 3], [2, 2, 0]])
     chances = np.array([[0.5, 0.25, 0.2], [0.3, 0, 0.6]], "float32")
@@ -183,7 +183,7 @@ def test_random_crop_takes_a_block() -> None:
 
 
 def test_rates_are_operators() -> None:
-    """A counter of runs, in front of the program; a clone for testing has none of it."""
+    """A counter of runs precedes the program; a clone for testing drops it."""
     with fresh() as main:
         rate = layers.linear_lr_warmup(layers.piecewise_decay([3], [0.5, 0.1]), 2, 0.0, 0.4)
         exe = fluid.Executor(fluid.CPUPlace())
@@ -250,7 +250,7 @@ def test_feeder_makes_batches() -> None:
     ],
 )
 def test_a_feeder_names_variable_and_row(names: list[str], rows: list[Any], words: str) -> None:
-    """Not only what NumPy says of an array."""
+    """A feed error names variable and row, not only NumPy's complaint."""
     with fresh():
         fluid.data("x", [None, 2], "float32")
         fluid.data("y", [None, 1], "int64")
@@ -300,7 +300,7 @@ def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) ->
 
 
 def test_parameters_and_models_in_memory(tmp_path: Path) -> None:
-    """Without a folder the bytes of the one file are returned, and taken for its name."""
+    """Without a folder, saving returns the bytes of one file; loading takes them as its name."""
     with fresh():
         out = layers.fc(fluid.data("x", [None, 3]), 2)
         (before,) = run(out, x=X)
@@ -336,7 +336,7 @@ def test_a_compiled_program_is_saved_as_its_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["Normal", "Uniform"])
 def test_distributions_of_a_batch(kind: str) -> None:
-    """A sample has as many rows as the parameters have when the program runs."""
+    """A sample has as many rows as the parameters in the run."""
     with fresh():
         x = fluid.data("x", [None, 3])
         made = getattr(layers, kind)(x, layers.scale(x, 1.0, 1.0))
@@ -410,7 +410,7 @@ def test_refused_layers_say_why(name: str) -> None:
 
 
 def test_random_rows_for_an_open_batch() -> None:
-    """As many as the batch that is fed; each draw is another."""
+    """Each draw has as many rows as the fed batch, and differs from the others."""
     with fresh():
         x = fluid.data("x", [None, 3])
         drawn = [
@@ -486,7 +486,7 @@ def test_expand_by_a_tensor() -> None:
 
 
 def test_cross_entropy_of_bare_labels() -> None:
-    """Labels without the last axis: 1.8.5 gives losses of their shape."""
+    """Losses of labels without a last axis have the labels' shape, as in 1.8.5."""
     with fluid.program_guard(fluid.Program(), fluid.Program()):
         x, label = fluid.data("x", [None, 2, 3]), fluid.data("label", [None, 2], "int64")
         loss = layers.cross_entropy(layers.softmax(x), label)
@@ -533,7 +533,7 @@ def test_absent_attributes_have_their_defaults() -> None:
 
 
 def test_a_sequence_in_an_array_before_the_loader_starts() -> None:
-    """Building needs no batch: the lengths of the first element are an array of their own."""
+    """Building needs no batch: the first element's lengths are an array of their own."""
     with fresh() as main:
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
         fluid.io.DataLoader.from_generator([x], 2, iterable=False)
@@ -560,7 +560,7 @@ def test_a_rate_put_into_the_map_is_used() -> None:
 
 
 def test_warnings_of_saved_models(tmp_path: Path) -> None:
-    """A model without parameters, and one with counts of an area under the curve."""
+    """Saving warns of a model without parameters, and of one with the counts of auc."""
     exe = fluid.Executor(fluid.CPUPlace())
     with fresh():
         out = fluid.data("x", [None, 1]) + 1.0

@@ -1,4 +1,4 @@
-"""Arguments of fluid.layers that Paddle 1.8.5 refuses, and results that go to `out`."""
+"""Arguments of fluid.layers that Paddle 1.8.5 refuses, and results written to `out`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_refused(name: str) -> None:
 
 
 def test_triangles_name_what_is_wrong() -> None:
-    """In the words of Paddle, which its tests look for."""
+    """The messages are Paddle's, which its tests match."""
     api: Any = layers
     with fresh():
         with pytest.raises(TypeError, match="diagonal in tril must be a python Int"):
@@ -92,7 +92,7 @@ def test_roll_takes_a_number() -> None:
 
 
 def test_images_of_bytes() -> None:
-    """They lose the fractions of what lies between them."""
+    """Interpolated bytes lose their fractions."""
     with fresh():
         x = fluid.data("x", [1, 1, 1, 2], "uint8")
         near = layers.resize_nearest(x, [1, 4])

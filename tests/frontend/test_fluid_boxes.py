@@ -1,4 +1,4 @@
-"""paddle.fluid: boxes of which the data decide how many there are, and training to find boxes."""
+"""paddle.fluid: boxes whose number depends on the data, and training to find boxes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCORES = np.array([[[0.0, 0.0, 0.0], [0.6, 0.9, 0.3]]], "float32")
 
 
 def boxes_and_scores() -> tuple[Any, Any]:
-    """Variables that are fed BOXES and SCORES."""
+    """Declare variables for BOXES and SCORES."""
     return fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 2, 3])
 
 
 def test_the_best_box_of_those_that_cover_each_other() -> None:
-    """Class 0 is the background; the worse of two like boxes is left out."""
+    """Class 0 is the background; the worse of two overlapping boxes is dropped."""
     with fresh():
         found = layers.multiclass_nms(*boxes_and_scores(), 0.1, 10, 10, nms_threshold=0.5)
         (rows,) = run(found, boxes=BOXES, scores=SCORES)
@@ -31,7 +31,7 @@ def test_the_best_box_of_those_that_cover_each_other() -> None:
 
 
 def test_scores_sink_with_what_better_boxes_cover() -> None:
-    """As a matrix: nothing is left out but what ends below the limit."""
+    """Better boxes lower the scores of the boxes they cover; only scores below the limit go."""
     with fresh():
         found = layers.matrix_nms(*boxes_and_scores(), 0.1, 0.05, 10, 10, return_index=True)
         rows, index = run(*found, boxes=BOXES, scores=SCORES)
@@ -40,7 +40,7 @@ def test_scores_sink_with_what_better_boxes_cover() -> None:
 
 
 def test_boxes_that_follow_each_other_are_merged() -> None:
-    """By their scores, which are added; the rows of an image are a sequence."""
+    """Neighbors that overlap merge, weighted by scores, which add; an image is a sequence."""
     with fresh():
         boxes, scores = fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 1, 3])
         found = layers.locality_aware_nms(boxes, scores, 0.1, 10, 10)
@@ -51,7 +51,7 @@ def test_boxes_that_follow_each_other_are_merged() -> None:
 
 
 def test_what_retinanet_finds() -> None:
-    """Offsets of 0 are the anchors, whose corners are pixels; the best row is first."""
+    """Zero offsets give the anchors, whose corners are pixels; the best row is first."""
     with fresh():
         offsets, scores = fluid.data("offsets", [1, 2, 4]), fluid.data("scores", [1, 2, 3])
         anchors, info = fluid.data("anchors", [2, 4]), fluid.data("info", [1, 3])
@@ -66,7 +66,7 @@ def test_what_retinanet_finds() -> None:
 
 
 def test_what_ssd_finds() -> None:
-    """Offsets of 0 from the priors are the priors; scores are softmaxed."""
+    """Zero offsets give the priors; scores are softmaxed."""
     with fresh():
         loc, logits = fluid.data("loc", [1, 3, 4]), fluid.data("logits", [1, 3, 2])
         priors = fluid.data("priors", [3, 4])
@@ -83,7 +83,7 @@ def test_what_ssd_finds() -> None:
 
 @pytest.mark.exhaustive
 def test_training_to_find_a_box() -> None:
-    """The loss of one image with one box falls, and the cell of the box becomes sure of it."""
+    """The loss of one image with one box falls, and the box's cell becomes confident."""
     with fresh():
         start = fluid.initializer.Constant(0.0)
         out = layers.create_parameter([1, 14, 2, 2], "float32", default_initializer=start)
@@ -109,7 +109,7 @@ def test_training_to_find_a_box() -> None:
 
 
 def test_the_box_of_the_best_class() -> None:
-    """No offset is the prior; the background is not chosen, and sizes grow to the clip at most."""
+    """A zero offset gives the prior; the background is never chosen, and the clip bounds sizes."""
     with fresh():
         prior, variance = fluid.data("prior", [1, 4]), fluid.data("variance", [4])
         offsets, scores = fluid.data("offsets", [1, 8]), fluid.data("scores", [1, 2])
@@ -126,7 +126,7 @@ def test_the_box_of_the_best_class() -> None:
 
 
 def test_mean_of_what_classes_have_in_common() -> None:
-    """Class 0 has 1 of 2 in common, class 1 two of 3; class 2 is nowhere and does not count."""
+    """Class 0 shares 1 of 2, class 1 two of 3; an absent class does not count."""
     with fresh():
         found, wanted = fluid.data("found", [4], "int32"), fluid.data("wanted", [4], "int32")
         classes = np.array([0, 1, 1, 1], "int32"), np.array([0, 0, 1, 1], "int32")
@@ -137,7 +137,7 @@ def test_mean_of_what_classes_have_in_common() -> None:
 
 
 def test_decoded_boxes_keep_the_sequences_of_their_priors() -> None:
-    """With axis 1. By them, the boxes of all images in one list are chosen, as in 1.8.5."""
+    """With axis 1 boxes keep the priors' sequences, which separate the images, as in 1.8.5."""
     numbers = np.random.RandomState(0)
     low, high = numbers.rand(5, 2) * 10, numbers.rand(5, 2) * 10 + 12
     priors = np.concatenate([low, high], 1).astype("float32")
@@ -164,7 +164,7 @@ def test_decoded_boxes_keep_the_sequences_of_their_priors() -> None:
 
 @pytest.mark.exhaustive
 def test_the_derivative_of_boxes_that_share_a_cell() -> None:
-    """Each box has its loss; the derivative is that of the last one, as in 1.8.5."""
+    """Each box has its loss; the derivative is the last one's, as in 1.8.5."""
     with fresh():
         x = fluid.data("x", [1, 14, 2, 2])
         x.stop_gradient = False

@@ -1,4 +1,4 @@
-"""fluid.clip.set_gradient_clip and other calls of 1.8 around minimize; the numbers are 1.8.5's."""
+"""fluid.clip.set_gradient_clip and other calls around minimize, with 1.8.5's numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def constant(name: str, value: float) -> Any:
 
 
 def step(before: Callable[[], Any]) -> list[float]:
-    """The parameters after a step of descent; `before` may give the optimizer a clip."""
+    """Return the parameters after a step of SGD; `before` may return a clip for the optimizer."""
     with fresh():
         x = fluid.data("x", [2, 3])
         hidden = fluid.layers.fc(x, 2, param_attr=constant("a", 0.5), bias_attr=False)
@@ -76,7 +76,7 @@ def test_noted_clips(before: Callable[[], Any], wanted: list[float]) -> None:
 
 
 def test_noted_clips_of_pairs() -> None:
-    """append_gradient_clip_ops clips as noted, and gives the pairs back where nothing is."""
+    """append_gradient_clip_ops applies the clip that is set, or returns the pairs unchanged."""
     with fresh():
         hidden = fluid.layers.fc(fluid.data("x", [2, 3]), 1, param_attr=constant("a", 0.5))
         pairs = fluid.backward.append_backward(fluid.layers.mean(hidden))
@@ -101,7 +101,7 @@ def test_mistakes() -> None:
 
 
 def test_calc_gradient() -> None:
-    """The gradient of one input is no list."""
+    """The gradient of one input is not a list."""
     with fresh():
         x = fluid.data("x", [2])
         x.stop_gradient = False
@@ -134,7 +134,7 @@ def test_memory_is_left_to_xla(name: str) -> None:
 
 
 def test_a_norm_may_stay_in_a_half_type() -> None:
-    """It does where all gradients have the type, and the switch for it is on."""
+    """The norm stays in half precision if all gradients have it and its switch is on."""
     dtypes = []
     for allowed in (False, True):
         before = nn_clip._allow_pure_fp16_global_norm_clip(allowed)

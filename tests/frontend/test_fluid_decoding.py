@@ -16,14 +16,14 @@ TABLE = np.array([[0, 3, 1, 0], [0, 0, 4, 1], [0, 1, 0, 5], [6, 0, 0, 0]], "floa
 
 
 class Sum(layers.RNNCell):
-    """The state adds up the inputs, and is the output."""
+    """A cell whose state, and output, is the sum of the inputs."""
 
     def call(self, inputs: Any, states: Any, **kwargs: Any) -> tuple[Any, Any]:
         return inputs + states, inputs + states
 
 
 class Last(layers.RNNCell):
-    """The output is the input."""
+    """A cell whose output is the input."""
 
     def call(self, inputs: Any, states: Any, **kwargs: Any) -> tuple[Any, Any]:
         return inputs, states
@@ -35,7 +35,7 @@ def embedded(words: Any) -> Any:
 
 @pytest.mark.exhaustive
 def test_given_inputs() -> None:
-    """Each sequence ends at its length, and decoding with the longest one."""
+    """Each sequence ends at its length, and decoding ends with the longest."""
     x = np.random.default_rng(0).standard_normal((2, 4, 3)).astype("float32")
     for time_major in (False, True):
         with fresh():
@@ -63,7 +63,7 @@ def test_given_inputs() -> None:
 
 
 def test_likeliest_words() -> None:
-    """From word to word by the table, until the end token."""
+    """Decoding follows the table from word to word until the end token."""
     with fresh():
         words, start = static.data("w", [-1], "int64"), static.data("s", [-1, 4], "float32")
         helper = layers.GreedyEmbeddingHelper(embedded, words, 3)
@@ -75,7 +75,7 @@ def test_likeliest_words() -> None:
 
 
 def test_drawn_words() -> None:
-    """Near temperature 0 they are the likeliest."""
+    """Near temperature 0 the drawn words are the likeliest."""
     with fresh():
         words, start = static.data("w", [-1], "int64"), static.data("s", [-1, 4], "float32")
         helper = layers.SampleEmbeddingHelper(embedded, words, 3, softmax_temperature=0.01)

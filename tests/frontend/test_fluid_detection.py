@@ -1,4 +1,4 @@
-"""paddle.fluid: training to detect objects, with a sequence of objects for each image."""
+"""paddle.fluid: training to detect objects, a sequence of objects for each image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PRIORS = [[0.1, 0.1, 0.4, 0.5], [0.5, 0.5, 0.9, 0.9], [0.5, 0.0, 0.9, 0.5], [0.0
 def test_the_first_boxes_of_a_cascade_have_the_size_of_objects(
     crowd: int, rois: Any, classes: Any
 ) -> None:
-    """Numbers of Paddle 1.8.5: as many boxes as there are objects are in their size."""
+    """As many boxes as there are objects are in the objects' scale, as in Paddle 1.8.5."""
     boxes = [[1, 1, 9, 9], [2, 2, 20, 20], [30, 30, 40, 40], [0, 0, 5, 5]]
     with fresh():
         given = [fluid.data(name, [None, 4], lod_level=1) for name in ("boxes", "objects")]
@@ -55,7 +55,7 @@ def sequences(values: Any, lengths: list[int], dtype: str = "float32") -> Any:
 
 
 def ssd(match_type: str, normalize: bool) -> tuple[Any, Any]:
-    """The loss of two images whose offsets and scores are parameters, and its sum."""
+    """Build the summed loss of two images, and the loss; offsets and scores are parameters."""
     places = layers.create_parameter([1, 4, 4], "float32", "places")
     marks = layers.create_parameter([1, 4, 3], "float32", "marks")
     box = fluid.data("box", [None, 4], lod_level=1)
@@ -87,7 +87,7 @@ def ssd(match_type: str, normalize: bool) -> tuple[Any, Any]:
     ],
 )
 def test_training_of_ssd(match_type: str, normalize: bool, wanted: list[list[float]]) -> None:
-    """Three steps, in one XLA program each."""
+    """Three steps of training run, each as one XLA program."""
     draw = np.random.RandomState(3)
     feed = {
         "box": sequences(OBJECTS, [2, 1]),
@@ -108,7 +108,7 @@ def test_training_of_ssd(match_type: str, normalize: bool, wanted: list[list[flo
 
 
 def test_the_heads_of_several_feature_maps() -> None:
-    """Sizes grow from 20 to 90 percent; a map of side s has s² pixels with priors."""
+    """Prior sizes grow from 20 to 90 percent; a map of side s has s² pixels with priors."""
     with fresh():
         image = fluid.data("image", [None, 3, 16, 16])
         maps = [fluid.data(f"map{side}", [None, 4, side, side]) for side in (4, 2, 1)]
@@ -165,7 +165,7 @@ def test_negatives_have_the_value_of_no_object() -> None:
 
 
 def test_negatives_of_an_operator_that_a_script_appends() -> None:
-    """As detectors of faces and key points have it; the numbers are those of Paddle 2.6.2."""
+    """Detectors of faces and key points append it; the numbers are those of Paddle 2.6.2."""
     with fresh():
         names = {"ClsLoss": "float32", "MatchIndices": "int32", "MatchDist": "float32"}
         given = {slot: fluid.data(slot, [None, 5], dtype) for slot, dtype in names.items()}
@@ -195,7 +195,7 @@ def test_negatives_of_an_operator_that_a_script_appends() -> None:
 
 @pytest.mark.exhaustive
 def test_the_stages_of_faster_rcnn() -> None:
-    """Proposals, the boxes of each level of a pyramid, and both losses train the network."""
+    """Proposals, the boxes of each pyramid level, and both losses train the network."""
     draw = np.random.RandomState(0)
     with fresh():
         fluid.default_startup_program().random_seed = 1

@@ -48,7 +48,7 @@ def test_operators_with_blocks_have_no_device() -> None:
 
 
 def test_records_without_a_dtype() -> None:
-    """They are of float32 once they have a shape; a program with one that has none is no text."""
+    """A record with a shape is float32; a program with a variable without dtype has no text."""
     block = core.ProgramDesc().block(0)
     variable = block.var("x")
     variable.set_shape([2, 3])

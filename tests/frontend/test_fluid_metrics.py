@@ -1,4 +1,4 @@
-"""Metrics over many batches: fluid.metrics, average, evaluator. The numbers are those of 1.8.5."""
+"""Metrics over many batches: fluid.metrics, average and evaluator, with the numbers of 1.8.5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ metrics = fluid.metrics
 
 
 def batches() -> list[tuple[Any, Any]]:
-    """Probabilities of 1 and labels, as 1.8.5 was given them."""
+    """Return probabilities of 1, and labels, as they were fed to 1.8.5."""
     numbers = np.random.RandomState(3)
     return [
         (numbers.rand(64, 1).astype("float32"), (numbers.rand(64, 1) > 0.5).astype("int64"))

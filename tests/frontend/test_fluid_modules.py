@@ -28,7 +28,7 @@ HELD = {
 
 @pytest.mark.parametrize("module", HELD)
 def test_a_module_has_its_layers(module: str) -> None:
-    """They are the very functions of fluid.layers."""
+    """Each module has functions of fluid.layers."""
     found = import_module(f"graphopt.fluid.layers.{module}")
     for name in HELD[module].split():
         assert getattr(found, name).__name__ == getattr(fluid.layers, name).__name__
@@ -73,7 +73,7 @@ def test_the_graph_of_quantisation_refuses_at_a_call() -> None:
     ],
 )
 def test_the_memory_that_a_program_may_need(optimizer: Any, batch: int, most: float) -> None:
-    """The numbers are those of Paddle 1.8.5, which has some variables more."""
+    """The estimates are those of Paddle 1.8.5, which has a few more variables."""
     layers = fluid.layers
     with fresh():
         x, y = layers.data("x", [1, 8, 8]), layers.data("y", [1], dtype="int64")

@@ -1,4 +1,4 @@
-"""`x - y`, `x > 2`, … in programs of paddle.fluid; numbers are those of Paddle 1.8.5."""
+"""`x - y`, `x > 2`, … in programs of paddle.fluid, with numbers of Paddle 1.8.5."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIVISORS = np.array([2, -2, 3, 3])
 
 
 def computed(made: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
-    """What a function gives for fed arrays whose first dimension the program does not know."""
+    """Compute a function of fed arrays whose first size the program does not know."""
     with fresh():
         inputs = [
             fluid.data(f"x{i}", [None, *a.shape[1:]], str(a.dtype)) for i, a in enumerate(arrays)
@@ -31,7 +31,7 @@ def computed(made: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
 
 
 def test_unknown_first_dimensions_are_aligned() -> None:
-    """A number for each row is taken from its row, on either side of the operator."""
+    """A vector with one number per row aligns with the rows, on either side of the operator."""
     both = computed(
         lambda x, m: layers.concat([x - m, m - x, layers.cast(x > m, "float32")], 1), X, PER_ROW
     )
@@ -89,7 +89,7 @@ def test_the_left_operand_decides_the_dtype() -> None:
 
 
 def test_results_are_called_as_in_paddle() -> None:
-    """The number of a comparison or a power is a variable of its own."""
+    """The number in a comparison or a power is a variable of its own, and counts in names."""
     with fresh():
         x = fluid.data("x", [None])
         assert [(x + 1).name, (x > 2).name, (x**2).name, (-x).name] == [
@@ -125,7 +125,7 @@ def test_sizes_of_images_and_random_tensors_are_variables() -> None:
 
 @pytest.mark.parametrize("kind", ["arg_max", "arg_min"])
 def test_places_of_no_stated_type_are_int64(kind: str) -> None:
-    """Paddle 1.8 wrote -1 for the default."""
+    """The dtype -1, which Paddle 1.8 wrote as the default, is int64."""
 
     def place(x: Any) -> Any:
         out = x.block.create_var(name="place")

@@ -1,4 +1,4 @@
-"""Sequences of different lengths in paddle.fluid: where lengths come from and how far they go."""
+"""Sequences of different lengths in paddle.fluid: the origin and the propagation of lengths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fed(rows: Any, lengths: list[int]) -> Any:
 
 
 def run(feed: dict[str, Any], *outs: Any) -> list[tuple[list[Any], list[list[int]]]]:
-    """Values and lengths of what is fetched, each run from new parameters."""
+    """Run the startup program, then fetch values and their lengths."""
     exe = fluid.Executor(fluid.CPUPlace())
     if fluid.default_startup_program().global_block().ops:
         exe.run(fluid.default_startup_program())
@@ -35,7 +35,7 @@ def rows_of() -> Any:
 
 @pytest.mark.exhaustive
 def test_a_sentiment_model_learns_from_sequences() -> None:
-    """Words 0-4 are good, 5-9 bad; sentences have from one to five of one kind."""
+    """Words 0-4 are good, 5-9 bad; a sentence has one to five words of one kind."""
     rng = np.random.default_rng(0)
     with fresh():
         words = fluid.data("words", [None, 1], "int64", lod_level=1)
@@ -120,7 +120,7 @@ def test_dense_rows_have_no_lengths() -> None:
 
 
 def test_sequences_of_sequences() -> None:
-    """The outer level counts where a function has a level to choose; others refuse."""
+    """A function with a choice of level uses the outer one; other functions refuse."""
     with fresh():
         x = fluid.data("x", [None, 1])
         y = fluid.data("y", [None, 2], lod_level=2)
@@ -208,7 +208,7 @@ def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
 
 @pytest.mark.exhaustive
 def test_a_tagger_learns_which_tags_follow_each_other() -> None:
-    """Tags 0 1 0 1 ... that a single word does not tell: only the transitions do."""
+    """Tags alternate, which no single word shows: only transitions do."""
     rng = np.random.default_rng(0)
     with fresh():
         words = fluid.data("words", [None, 1], "int64", lod_level=1)
@@ -240,7 +240,7 @@ def test_decoding_needs_the_parameter_of_the_field() -> None:
 
 
 def test_what_a_compiled_program_fetches_is_a_tensor_with_lengths() -> None:
-    """It does not know them; the method is there all the same."""
+    """The tensor has the method for lengths, but does not know them."""
     with fresh():
         out = layers.scale(rows_of(), 2.0)
         compiled = fluid.CompiledProgram(fluid.default_main_program())
@@ -259,7 +259,7 @@ def column(*numbers: int) -> Any:
 
 @pytest.mark.exhaustive
 def test_distances_between_sequences_of_tokens() -> None:
-    """One for each pair of sequences, as in 1.8.5; some tokens may count for nothing."""
+    """Each pair of sequences has one distance, as in 1.8.5; some tokens may be ignored."""
     a, b = fed(column(1, 2, 3, 4, 5), [3, 2]), fed(column(0, 1, 2, 1, 0, 3), [2, 4])
     with fresh():
         x, y = tokens_of("a"), tokens_of("b")
@@ -277,7 +277,7 @@ def test_distances_between_sequences_of_tokens() -> None:
 
 
 def test_greedy_decoding_of_sequences() -> None:
-    """Repetitions and blanks go within each sequence; one row of -1 says that nothing is left."""
+    """Repetitions and blanks are dropped within each sequence; an empty result is one row of -1."""
     path = np.array([2, 2, 0, 2, 3, 3, 0, 1])
     with fresh():
         x = fluid.data("x", [None, 4], lod_level=1)
@@ -312,7 +312,7 @@ def test_boxes_know_their_images() -> None:
 
 
 def test_operators_keep_lengths() -> None:
-    """Those between variables and with numbers, and Print."""
+    """Operators between variables, with numbers, and Print keep the lengths."""
     with fresh():
         x = rows_of()
         made = [x + 1, 1 - x, x / 2, 2 / x, x * x, x > 3, x**2, -x, layers.Print(x)]
@@ -325,7 +325,7 @@ def test_operators_keep_lengths() -> None:
 
 
 def test_pools_of_inner_sequences_are_sequences() -> None:
-    """Two sentences of two words and one, pooled word by word, then sentence by sentence."""
+    """Sentences of two words and of one are pooled by words, then by sentences."""
     with fresh():
         x = fluid.data("x", [None, 2], lod_level=2)
         words = layers.sequence_pool(x, "sum")
@@ -337,7 +337,7 @@ def test_pools_of_inner_sequences_are_sequences() -> None:
 
 
 def test_a_recurrence_over_unknown_steps_knows_lengths() -> None:
-    """Padded sequences whose number of steps each feed decides, none of them full."""
+    """The feed decides the number of steps of padded sequences, none of which is full."""
     attrs = [fluid.ParamAttr(initializer=fluid.initializer.Constant(v)) for v in (0.1, 0.2)]
     with fresh():
         x, n = fluid.data("x", [None, None, 3]), fluid.data("n", [None], "int64")
@@ -351,7 +351,7 @@ def test_a_recurrence_over_unknown_steps_knows_lengths() -> None:
 
 
 def test_an_operator_on_sequences_that_a_script_appends() -> None:
-    """Lengths come with the feed, as they do for layers; the rows in between keep them."""
+    """Lengths come with the feed, as for layers, and intermediate rows keep them."""
     with fresh():
         x = fluid.data("x", [None, 1], lod_level=1)
         block = fluid.default_main_program().global_block()
@@ -369,7 +369,7 @@ def test_an_operator_on_sequences_that_a_script_appends() -> None:
 
 @pytest.mark.exhaustive
 def test_ctc_loss_of_sequences() -> None:
-    """Loss and gradient are those of 1.8.5; `norm_by_times` is about the gradient alone."""
+    """Loss and gradient are those of 1.8.5; `norm_by_times` scales only the gradient."""
     scores = np.random.RandomState(0).randn(9, 5).astype("float32")
     with fresh():
         x = fluid.data("x", [None, 5], lod_level=1)

@@ -1,4 +1,4 @@
-"""Frames of signals and their sum, and messages along edges; numbers of Paddle 3.3.1."""
+"""Frames of signals and their sums, and messages along edges, with numbers of Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ C = np.arange(24, dtype="float32").reshape(2, 4, 3)
     ],
 )
 def test_frames_and_their_sum(function: Any, given: Any, wanted: Any, gradient: Any) -> None:
-    """Along the last axis or the first, with the gradients of their sums."""
+    """Frames run along the last axis or the first, and their sums have gradients."""
     with fresh():
         x = static.data("x", list(given.shape), "float32")
         x.stop_gradient = False
@@ -63,7 +63,7 @@ def test_frames_and_their_sum(function: Any, given: Any, wanted: Any, gradient: 
 
 
 def test_a_batch_of_any_size() -> None:
-    """What is taken out is put back where frames do not overlap."""
+    """Frames that do not overlap add up to the signal."""
     with fresh():
         x = static.data("x", [None, 8], "float32")
         parts = signal.frame(x, 2, 2)
@@ -91,7 +91,7 @@ def test_frames_that_do_not_fit(wrong: Any) -> None:
     ("kind", "wanted"), [("ADD", [[5, 7], [2, 4]]), ("MUL", [[6, 12], [0, 3]])]
 )
 def test_messages_along_edges(kind: str, wanted: Any) -> None:
-    """The row where an edge starts, with the row where it ends."""
+    """The row at an edge's start is combined with the row at its end."""
     rows = np.array([[0, 1], [2, 3], [3, 4]], "float32")
     edges = {"s": np.array([1, 0]), "d": np.array([2, 1])}
     with fresh():
@@ -127,7 +127,7 @@ EDGE_SLOTS = {"Src_index": "s", "Dst_index": "d"}
 def test_messages_that_nodes_receive(
     rows: int | None, kind: str, attrs: dict[str, Any], wanted: Any
 ) -> None:
-    """As Paddle 2.6.2 saves send_u_recv and send_ue_recv; nodes without edges get zeros."""
+    """Nodes without edges get zeros, as in send_u_recv and send_ue_recv of Paddle 2.6.2."""
     given = np.array([[0, 1], [2, 3], [3, 4]], "float32")
     edges = {"s": np.array([1, 0, 2]), "d": np.array([0, 1, 0])}
     with fresh():
@@ -146,7 +146,7 @@ def test_messages_that_nodes_receive(
     [("SUM", [[2, 4], [0, 0], [4, 5]]), ("MEAN", [[1, 2], [0, 0], [4, 5]])],
 )
 def test_segments(kind: str, wanted: Any) -> None:
-    """As Paddle saves segment_sum and segment_mean: as many rows as the largest number says."""
+    """The largest segment number decides the number of rows, as in Paddle's segment_sum."""
     rows = np.array([[0, 1], [2, 3], [4, 5]], "float32")
     with fresh():
         x, ids = static.data("x", [3, 2], "float32"), static.data("ids", [3], "int32")

@@ -1,4 +1,4 @@
-"""Functions of integers, and arguments that Paddle 3 added; the numbers are those of 3.3.1."""
+"""Functions of integers, and arguments that Paddle 3 added, with numbers of 3.3.1."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_whole_numbers_need_no_rounding(function: Any, dtype: str) -> None:
 
 
 def test_means_of_integers() -> None:
-    """They lose the fraction; of bools it is whether one is true."""
+    """The mean of integers drops the fraction; the mean of bools is true if one is."""
     with fresh():
         rows = static.data("rows", [None, 2], "int64")
         few = static.data("few", [3], "int32")
@@ -86,7 +86,7 @@ def test_signs_of_integers(dtype: str, x: Any, y: Any, wanted: Any) -> None:
 
 
 def test_quotients_of_integers() -> None:
-    """The names that Paddle 3.3 added give fractions."""
+    """The division functions that Paddle 3.3 added give fractions."""
     arrays = {"x": np.array([1, -7]), "y": np.array([2, 2])}
     for function in (paddle.true_divide, paddle.div, lambda x, y: x.div(y)):
         (found,) = computed(lambda x, y, function=function: function(x, y), **arrays)

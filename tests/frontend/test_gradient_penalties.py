@@ -1,4 +1,4 @@
-"""Gradients inside of a loss, in half precision: what is differentiated stays on the path."""
+"""Gradients inside a loss, in half precision: the differentiated value stays on the path."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ LAYERS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def penalty(layers: list[str], at: int, *, both: bool) -> tuple[Any, Any]:
-    """A penalty of the gradient by the value before layer `at`, and by the data with `both`."""
+    """Penalize the gradient by the value before layer `at`; with `both`, by the data, too."""
     x = static.data("x", [4, 8])
     x.stop_gradient = False
     value, wanted = x, [x]
@@ -67,7 +67,7 @@ def penalty(layers: list[str], at: int, *, both: bool) -> tuple[Any, Any]:
 
 
 def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
-    """The penalty before and after a step."""
+    """Return the penalty before and after a step."""
     with fresh():
         found, loss = penalty(*args, **kwargs)
         optimizer = paddle.optimizer.SGD(0.5)
@@ -90,7 +90,7 @@ def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
 )
 @given(data=st.data())
 def test_penalties_are_those_of_float32(level: str, data: st.DataObject) -> None:
-    """Within half precision; the penalty trains."""
+    """The penalty equals float32's up to half precision, and trains."""
     layers = data.draw(st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=3))
     layers.insert(data.draw(st.integers(0, len(layers))), "fc")
     at, both = data.draw(st.integers(0, len(layers) - 1)), data.draw(st.booleans())
@@ -100,7 +100,7 @@ def test_penalties_are_those_of_float32(level: str, data: st.DataObject) -> None
 
 
 def test_a_derivative_off_the_path_is_refused() -> None:
-    """An edit that takes what is differentiated out of the way of the target."""
+    """An edit that takes the differentiated value off the target's path is refused."""
     with fresh():
         x = static.data("x", [4, 8])
         x.stop_gradient = False

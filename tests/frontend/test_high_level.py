@@ -1,4 +1,4 @@
-"""`paddle.Model`, its callbacks and `paddle.flops`, as recorded from Paddle 2.6.2."""
+"""`paddle.Model`, its callbacks and `paddle.flops`, against recordings of Paddle 2.6.2."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("fresh_state")
     "name", [n if n == "line" else pytest.param(n, marks=pytest.mark.exhaustive) for n in NAMES]
 )
 def test_as_paddle(name: str) -> None:
-    """What is printed, what callbacks get, what is returned, and which files are written."""
+    """Output, callback arguments, results and files are those of Paddle."""
     recorded = json.loads(RECORDED.read_text("utf-8"))[name]
     found = json.loads(json.dumps(Case(paddle, name).run()))
     assert found.keys() == recorded.keys()
@@ -37,7 +37,7 @@ def test_as_paddle(name: str) -> None:
 
 
 def is_near(found: Any, wanted: Any) -> bool:
-    """Equal, but for the last digits of numbers, those in texts included."""
+    """Compare values up to the last digits of numbers, those in texts included."""
     if isinstance(wanted, str):
         number = r"\d+\.\d+(?:e-?\d+)?"
         texts = [re.sub(number, "", text) for text in (found, wanted)]
@@ -53,7 +53,7 @@ def is_near(found: Any, wanted: Any) -> bool:
 
 
 def made(**options: Any) -> paddle.Model:
-    """A prepared linear model."""
+    """Return a prepared linear model."""
     net = nn.Linear(2, 1)
     model = paddle.Model(net, Spec([None, 2], "float32", "x"), Spec([None, 1], "float32", "y"))
     model.prepare(paddle.optimizer.SGD(0.1, parameters=net.parameters()), nn.MSELoss(), **options)
@@ -61,12 +61,12 @@ def made(**options: Any) -> paddle.Model:
 
 
 def batches() -> list[list[np.ndarray[Any, Any]]]:
-    """What a script may give in place of a Dataset."""
+    """Return a list of batches, which a script may pass instead of a Dataset."""
     return [[np.ones((2, 2), "float32"), np.zeros((2, 1), "float32")]] * 3
 
 
 def test_any_batches_and_stops(tmp_path: Path) -> None:
-    """Lists of arrays are data; a stop is of one `fit`; an inference model is at its path."""
+    """Lists of arrays are data; a stop ends one `fit`; an inference model is saved at its path."""
     model = made()
     seen: list[int] = []
 
@@ -87,7 +87,7 @@ def test_any_batches_and_stops(tmp_path: Path) -> None:
 
 
 def test_a_reduced_rate_is_the_rate_of_the_program() -> None:
-    """The next step is made with it."""
+    """The next step uses the reduced rate."""
     model = made()
     slow = paddle.callbacks.ReduceLROnPlateau("loss", 0.5, patience=1, min_delta=9.0, verbose=0)
     model.fit(batches(), batches(), epochs=3, verbose=0, callbacks=slow)
@@ -100,7 +100,7 @@ def test_a_reduced_rate_is_the_rate_of_the_program() -> None:
 
 
 def test_half_precision() -> None:
-    """`amp_configs` as a level or a dict; the loss scaling is saved with the optimizer."""
+    """`amp_configs` is a level or a dict; the loss scaling is saved with the optimizer."""
     model = made(amp_configs={"level": "O1", "init_loss_scaling": 8.0})
     assert float(model.train_batch(*[[each] for each in batches()[0]])[0]) >= 0
     assert any("loss_scaling" in name for name in model._ready().optimizer_state())
@@ -111,7 +111,7 @@ def test_half_precision() -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    """Named, with what to do."""
+    """Each error names the mistake, and its remedy."""
     net = nn.Linear(2, 1)
     with pytest.raises(TypeError, match="'inputs' must be list or dict"):
         paddle.Model(net)
@@ -141,7 +141,7 @@ def test_mistakes(tmp_path: Path) -> None:
 
 
 class Kinds(nn.Layer):
-    """Layers that `paddle.flops` counts, and others."""
+    """A network of layers that `paddle.flops` counts, and of others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ Total Flops: 6104     Total Params: 111
 
 
 def test_flops(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers and the table of Paddle; functions of the script for other layers."""
+    """The numbers and the table are Paddle's; a script can count other layers."""
     net = Kinds()
     assert paddle.flops(net, [1, 2, 8, 8], print_detail=True) == 6104
     assert capsys.readouterr().out.endswith(DETAIL)

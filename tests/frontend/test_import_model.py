@@ -1,4 +1,4 @@
-"""`graphopt.import_model`: every form of a saved model, its interface, and what is refused."""
+"""`graphopt.import_model`: every form of a saved model, its interface, and errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_lenet(model: paddle.ImportedModel) -> None:
 
 @pytest.mark.parametrize("path", ["model", "model.pdmodel", "model.pdiparams", "."])
 def test_every_way_to_name_a_model(path: str, tmp_path: Path) -> None:
-    """Prefix, file, parameter file, and a folder with one model."""
+    """A model has a prefix, a file, a parameter file, or a folder of one model as its path."""
     for file in LENET.glob("model.pd*"):
         shutil.copy(file, tmp_path)
     model = paddle.import_model(tmp_path / path)
@@ -59,7 +59,7 @@ def test_every_way_to_name_a_model(path: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["fluid18_mnist_conv", "fluid18_word2vec_combined"])
 def test_folders_of_fluid(name: str) -> None:
-    """`__model__` with one file per variable, and with one for all."""
+    """`__model__` is read with one file per variable, and with one for all."""
     model = paddle.import_model(MODELS / name / "model")
     found = model.run(arrays(MODELS / name / "inputs.npz"))
     expected = arrays(MODELS / name / "outputs.npz")["out0"]
@@ -67,7 +67,7 @@ def test_folders_of_fluid(name: str) -> None:
 
 
 def test_the_executor_runs_it_too() -> None:
-    """The parameters are in the global scope; the model's own scope is another one."""
+    """The parameters are in the global scope, too; the model has a scope of its own."""
     model = paddle.import_model(LENET / "model")
     feed, exe = {"x": X}, static.Executor(paddle.CPUPlace())
     (scores,) = exe.run(model.program, feed=feed, fetch_list=model.fetch_names)
@@ -80,7 +80,7 @@ def test_the_executor_runs_it_too() -> None:
 
 
 def test_two_models_with_the_same_names(tmp_path: Path) -> None:
-    """Each keeps its own parameters."""
+    """Each model keeps its own parameters."""
     first = paddle.import_model(LENET / "model")
     other = {name: array * 0 for name, array in first.parameters.items()}
     second = paddle.import_model(LENET / "model", other)
@@ -97,7 +97,7 @@ def test_parameters_are_read_only_and_in_order() -> None:
 
 @pytest.mark.parametrize("suffix", [".npz", ".pdparams", ".safetensors", "mapping", "folder"])
 def test_parameters_from_elsewhere(suffix: str, tmp_path: Path) -> None:
-    """Formats are told by content: the files here have no suffix."""
+    """The content decides the format: the files here have no suffix."""
     model = paddle.import_model(LENET / "model")
     params: Any = tmp_path / "weights"
     if suffix == ".npz":
@@ -118,7 +118,7 @@ def test_parameters_from_elsewhere(suffix: str, tmp_path: Path) -> None:
 
 
 def test_a_state_dict_of_layers(tmp_path: Path) -> None:
-    """Paddle saves layers' own names, with a table of the variables that they are."""
+    """Paddle saves layers' own names, with a table of their variables."""
     parameters = paddle.import_model(LENET / "model").parameters
     state: dict[str, Any] = {f"layer.{n}": array for n, array in parameters.items()}
     state["StructuredToParameterName@@"] = {f"layer.{n}": n for n in parameters}
@@ -140,7 +140,7 @@ def test_a_state_dict_of_layers(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_parameters(change: Any, message: str) -> None:
-    """One line that says which and how; nothing is put into the scope."""
+    """A one-line error names the parameter and the fault; the scope stays unchanged."""
     params = dict(paddle.import_model(LENET / "model").parameters)
     change(params)
     with (
@@ -155,7 +155,7 @@ def test_wrong_parameters(change: Any, message: str) -> None:
 
 
 def test_bfloat16_in_numpy_files(tmp_path: Path) -> None:
-    """It is stored as two bytes without a type; the program says what they are."""
+    """bfloat16 is stored as two bytes without a type; the program gives the type."""
     x = static.data("x", [2, 3], "bfloat16")
     weight = static.create_parameter([3], "bfloat16", name="w")
     out = paddle.multiply(x, weight)
@@ -183,7 +183,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_paths_that_mean_no_model(tmp_path: Path) -> None:
-    """What was looked for, and what is there instead."""
+    """The error lists the paths that were tried, and the files that exist."""
     with pytest.raises(FileNotFoundError, match=r"looked for .*none, .*none\.pdmodel"):
         paddle.import_model(tmp_path / "none")
     (tmp_path / "notes.json").write_text("{}")
@@ -200,7 +200,7 @@ def test_paths_that_mean_no_model(tmp_path: Path) -> None:
 
 
 def test_other_outputs() -> None:
-    """Any variable of the program can be fetched, also with optimisations."""
+    """Any variable of the program can be fetched, even with optimizations."""
     model = paddle.import_model(LENET / "model")
     block = model.program.global_block()
     inner = next(op.output("Out")[0] for op in block.ops if op.type == "relu")
@@ -226,7 +226,7 @@ def test_inputs_are_checked() -> None:
 
 @pytest.mark.exhaustive
 def test_optimised() -> None:
-    """The report comes without a run; a strategy's program is compiled once."""
+    """The report needs no run; a strategy's program is compiled once."""
     model = paddle.import_model(MODELS / "infer_resnet18" / "model")
     strategy = static.BuildStrategy()
     strategy.fuse_bn_act_ops = True
@@ -245,7 +245,7 @@ def test_optimised() -> None:
 
 
 def trained(folder: Path, *, accuracy: bool = False) -> Path:
-    """A saved training program; its prefix."""
+    """Save a training program, and return its prefix."""
     x, y = static.data("x", [None, 4], "float32"), static.data("y", [None, 1], "int64")
     scores = static.nn.fc(x, 3)
     if accuracy:
@@ -258,7 +258,7 @@ def trained(folder: Path, *, accuracy: bool = False) -> Path:
 
 
 def test_a_training_program(tmp_path: Path) -> None:
-    """`.pdparams` and `.pdopt` beside it; runs train, in the model's scope alone."""
+    """`.pdparams` and `.pdopt` are read; runs train, only in the model's scope."""
     model = paddle.import_model(trained(tmp_path, accuracy=True))
     assert model.feed_names == ["x", "y"]
     assert model.fetch_names[0].startswith("mean_") and model.fetch_names[1].startswith("accuracy")
@@ -275,7 +275,7 @@ def test_a_training_program(tmp_path: Path) -> None:
 
 
 def recorded_trainings() -> list[tuple[str, Path, list[str], set[str]]]:
-    """Training programs of Paddle with their losses and inputs."""
+    """List Paddle's training programs with their losses and inputs."""
     found: list[tuple[str, Path, list[str], set[str]]] = []
     for case in model_files.cases():
         about = model_files.meta(case)
@@ -301,14 +301,14 @@ def recorded_trainings() -> list[tuple[str, Path, list[str], set[str]]]:
 def test_the_interface_of_paddles_training_programs(
     file: Path, fetches: list[str], feeds: set[str]
 ) -> None:
-    """The data variables; the loss first, then the accuracy."""
+    """Feeds are the data variables; fetches are the loss, then the accuracy."""
     model = paddle.import_model(file)
     assert set(model.feed_names) == feeds
     assert model.fetch_names[: len(fetches)] == fetches
 
 
 def test_a_bare_startup_program() -> None:
-    """It takes and gives nothing, and needs no parameters."""
+    """A startup program has no feeds, fetches or parameters."""
     model = paddle.import_model(MODELS / "train_mlp_sgd" / "pdmodel" / "startup.pdmodel")
     assert (model.feed_names, model.fetch_names, model.parameters) == ([], [], {})
     assert model.run() == []
@@ -318,7 +318,7 @@ def test_a_bare_startup_program() -> None:
     ("folder", "file"), [("infer_lenet", "model"), ("fluid18_mnist_conv", "model")]
 )
 def test_a_program_is_decoded_once(folder: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parameters of one file, and of one file each."""
+    """The program is decoded once, with parameters in one file or in one file each."""
     decoded: list[str] = []
 
     def counted(data: bytes, source: str, limits: Any) -> Any:
@@ -333,7 +333,7 @@ def test_a_program_is_decoded_once(folder: str, file: str, monkeypatch: pytest.M
 def test_a_program_that_is_replaced_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A save between the reading of a program and of its parameters gives the new of both."""
+    """A save between reading program and parameters gives the new program and parameters."""
     for file in LENET.glob("model.pd*"):
         shutil.copy(file, tmp_path)
     new, seen = MODELS / "infer_bert_mini", []

@@ -1,4 +1,4 @@
-"""In-place functions and `x[i] = v`: they write in traces, and say that they do not in programs."""
+"""In-place functions and `x[i] = v`: in traces they write, in programs a warning says otherwise."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ SAMPLES: dict[str, tuple[Any, ...]] = {
 
 
 def names_of(owner: Any) -> set[str]:
-    """The public names of in-place functions."""
+    """Collect the public names of in-place functions."""
     names = [name for name in dir(owner) if name.endswith("_") and not name.startswith("_")]
     return {name for name in names if name != "bool_" and callable(getattr(owner, name))}
 
 
 def function_of(name: str) -> Any:
-    """The function of this name in paddle, in nn.functional, or as a method."""
+    """Find the function of this name in paddle, in nn.functional, or as a method."""
     owners = (paddle, functional, static.Variable)
     return next(getattr(owner, name) for owner in owners if hasattr(owner, name))
 
@@ -101,14 +101,14 @@ def as_tensor(value: Any) -> Any:
 
 
 def test_all_names_have_a_sample() -> None:
-    """No in-place function is missed."""
+    """Every in-place function has a sample."""
     names = names_of(paddle) | names_of(functional) | names_of(static.Variable)
     assert {f"{name}_" for name in SAMPLES} == names
 
 
 @pytest.mark.exhaustive
 def test_each_writes_in_a_trace() -> None:
-    """Another name for the tensor sees the values, shape and dtype that the function makes."""
+    """Every name of the tensor sees the new values, shape and dtype."""
 
     def everything() -> Any:
         pairs = []
@@ -127,7 +127,7 @@ def test_each_writes_in_a_trace() -> None:
 
 
 def test_each_warns_in_a_program() -> None:
-    """It makes a new variable and says so in Paddle's words, at the script's line."""
+    """The function makes a new variable, and warns in Paddle's words at the script's line."""
     for name, given in SAMPLES.items():
         own = list(map(as_tensor, given))
         called = OTHERS.get(name, name)
@@ -193,7 +193,7 @@ def masks(x: Any) -> Any:
     ],
 )
 def test_a_tensor_has_one_value(function: Any, expected: Any) -> None:
-    """Whatever name a script has for it, in functions, branches and loops."""
+    """All names of a tensor see one value, in functions, branches and loops."""
     got = jit.to_static(function)(X)
     got = got if isinstance(got, tuple) else (got,)
     for one, other in zip(got, expected, strict=True):
@@ -201,7 +201,7 @@ def test_a_tensor_has_one_value(function: Any, expected: Any) -> None:
 
 
 def test_a_view_is_a_copy() -> None:
-    """As in a trace of Paddle's: what `reshape` and an index give keeps its values."""
+    """Results of `reshape` and of an index keep their values, as in Paddle's traces."""
 
     def views(x: Any) -> Any:
         y = x * 1.0
@@ -214,7 +214,7 @@ def test_a_view_is_a_copy() -> None:
 
 
 def test_gradients_go_through_writes() -> None:
-    """Of what is written, and of constants that something trained was written to."""
+    """Written values have gradients, and so do constants that a trained value is written to."""
 
     class Net(nn.Layer):
         def __init__(self) -> None:
@@ -236,7 +236,7 @@ def test_gradients_go_through_writes() -> None:
 
 
 def test_refused() -> None:
-    """Another type where a variable keeps its own, and a result that grows by broadcasting."""
+    """A change of a kept variable's type, and a result that broadcasting enlarges, are refused."""
 
     def in_branch(x: Any) -> Any:
         y = x * 1.0

@@ -1,4 +1,4 @@
-"""Functions and layers of paddle.incubate.nn; the numbers are those of Paddle 3.3.1."""
+"""Functions and layers of paddle.incubate.nn, with numbers of Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_norms_of_sums() -> None:
 
 
 def test_the_norm_of_a_sum_as_paddle_saves_it() -> None:
-    """The results are the norm, the sum, its means, and one over its standard deviations."""
+    """The results are norm, sum, means, and inverse standard deviations."""
     weight, bias = np.array([1, 2, 1, 0.5], "float32"), np.full(4, 0.5, "float32")
     kind, outs = "fused_bias_residual_layernorm", ("out", "residual_out", "mean", "variance")
     with fresh():

@@ -1,4 +1,4 @@
-"""`x[...]` and `setitem` give what NumPy gives, and their gradients go where they came from."""
+"""`x[...]` and `setitem` give NumPy's results, and gradients reach the indexed elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ X = np.arange(120, dtype="float32").reshape(2, 3, 4, 5) + 1
 
 
 class Fed:
-    """An array that is fed, and so a Variable in the index."""
+    """An array that is fed, and so is a Variable in the index."""
 
     def __init__(self, value: Any) -> None:
         self.array = np.asarray(value)
@@ -47,7 +47,7 @@ def _number(part: Any) -> Any:
 
 
 def run(build: Any, feed: dict[str, Any]) -> list[Any]:
-    """Fetch what `build(x, feed)` returns, in a new program."""
+    """Build a new program, and fetch the results of `build(x, feed)`."""
     main = paddle.static.Program()
     with paddle.static.program_guard(main, paddle.static.Program()):
         x = paddle.static.data("x", X.shape, "float32")
@@ -111,7 +111,7 @@ def test_basic_indices(index: Any) -> None:
 @pytest.mark.exhaustive
 @given(st.data())
 def test_integer_arrays(data: st.DataObject) -> None:
-    """Arrays for some leading axes, of shapes that broadcast."""
+    """Arrays index some leading axes, and their shapes broadcast."""
     index = data.draw(nps.integer_array_indices(X.shape[: data.draw(st.integers(1, 4))]))
     (part,) = run(lambda x, feed: [x[index]], {})
     np.testing.assert_array_equal(part, X[index])
@@ -170,7 +170,7 @@ DIAGONAL = np.eye(2, dtype=bool)
     ids=["each", "one", "row", "rows"],
 )
 def test_setitem_of_values_by_mask(mask: Any, value: Any) -> None:
-    """The values go to the chosen elements in order, also where they would broadcast against x."""
+    """Values fill the chosen elements in order, even if they could broadcast against x."""
     x, given = SMALL.copy(), np.array(value, "float32")
     with fresh():
         names = [
@@ -184,7 +184,7 @@ def test_setitem_of_values_by_mask(mask: Any, value: Any) -> None:
 
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_index_put_by_mask(accumulate: bool) -> None:
-    """A mask stands for numbers on its axes, and its numbers go with those of another index."""
+    """A mask stands for its indices, which pair with those of another index."""
     x, value = np.arange(6, dtype="float32").reshape(3, 2), np.array([10, 20], "float32")
     rows, columns = np.array([True, False, True]), np.array([1, 0])
     with fresh():
@@ -242,7 +242,7 @@ def test_a_value_is_1_at_new_axes() -> None:
     [((0,), (0,), (1, 3)), ((1,), (0,), (1, 3)), ((1,), (), (2, 1, 3)), ((2,), (0,), (3, 1))],
 )
 def test_new_axes_in_saved_programs(nones: Any, dropped: Any, shape: tuple[int, ...]) -> None:
-    """Paddle saves where None stood in the index, counting the axes that integers drop."""
+    """Paddle saves the positions of None in the index, counting axes that integers drop."""
     x, value = np.zeros((2, 3), "float32"), np.arange(np.prod(shape, dtype=int)).reshape(shape)
     attrs = {"axes": [0], "starts": [0], "ends": [1 if dropped else 2], "steps": [1]}
     attrs |= {"decrease_axes": list(dropped), "none_axes": list(nones)}
@@ -287,7 +287,7 @@ Y = np.arange(24, dtype="float32").reshape(4, 3, 2)
 
 
 def early(index: Any, shape: tuple[int, ...] = Y.shape) -> tuple[tuple[int, ...], Any]:
-    """The declared shape and the value of an index in a program of paddle.fluid.
+    """Return the declared shape and the value of an index in a program of paddle.fluid.
 
     A list of one number stands for a Variable [1].
     """
@@ -322,7 +322,7 @@ def early(index: Any, shape: tuple[int, ...] = Y.shape) -> tuple[tuple[int, ...]
     ids=range(10),
 )
 def test_numbers_drop_their_axes_in_programs_of_fluid(index: Any, wanted: Any) -> None:
-    """As in Paddle 1.8.5: also a Variable [1] does, and a single element is [1]."""
+    """Numbers and Variables [1] drop their axes, and one element is [1], as in Paddle 1.8.5."""
     shape, value = early(index)
     np.testing.assert_array_equal(value, wanted)
     assert shape in (wanted.shape, (-1, *wanted.shape[1:]))

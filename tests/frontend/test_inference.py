@@ -1,4 +1,4 @@
-"""Predictors of saved models (paddle.inference, and those of 1.8 in fluid.core)."""
+"""Predictors of saved models (paddle.inference, and fluid.core of 1.8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = str(LENET / "model.pdmodel"), str(LENET / "model.pdiparams")
 
 @pytest.fixture(scope="module")
 def recorded() -> tuple[Any, Any]:
-    """An input of the model, and Paddle's output for it."""
+    """Load an input of the model, and Paddle's output for it."""
     return np.load(LENET / "inputs.npz")["x"], np.load(LENET / "outputs.npz")["out0"]
 
 
@@ -33,7 +33,7 @@ def predictor() -> inference.Predictor:
 
 
 def test_handles(predictor: inference.Predictor, recorded: tuple[Any, Any]) -> None:
-    """Arrays go in and out through handles."""
+    """Arrays are copied in and out through handles."""
     x, expected = recorded
     assert predictor.get_input_names() == ["x"]
     handle = predictor.get_input_handle("x")
@@ -52,7 +52,7 @@ def test_handles(predictor: inference.Predictor, recorded: tuple[Any, Any]) -> N
 
 
 def test_arrays_and_clones(predictor: inference.Predictor, recorded: tuple[Any, Any]) -> None:
-    """`run` takes arrays too; clones and pools run in threads, on the same parameters."""
+    """`run` takes arrays, too; clones and pools run in threads, on the same parameters."""
     x, expected = recorded
     found: dict[int, Any] = {}
     pool = inference.PredictorPool(inference.Config(*FILES), 2)
@@ -72,7 +72,7 @@ def test_arrays_and_clones(predictor: inference.Predictor, recorded: tuple[Any, 
 
 
 def test_parameters_stay_with_the_predictor() -> None:
-    """Nothing is put into the global scope."""
+    """A predictor leaves the global scope unchanged."""
     with scope_guard(Scope()):
         inference.create_predictor(inference.Config(*FILES))
         assert global_scope().find_var("conv2d_0.w_0") is None
@@ -80,7 +80,7 @@ def test_parameters_stay_with_the_predictor() -> None:
 
 @pytest.mark.parametrize("how", ["folder", "setters", "buffer"])
 def test_ways_to_name_a_model(how: str, recorded: tuple[Any, Any], tmp_path: Path) -> None:
-    """A folder, the two files, or their contents."""
+    """A model is given as a folder, as two files, or as their contents."""
     config = inference.Config()
     if how == "folder":
         for file in FILES:
@@ -100,7 +100,7 @@ def test_ways_to_name_a_model(how: str, recorded: tuple[Any, Any], tmp_path: Pat
 
 
 def test_settings_without_effect_say_so() -> None:
-    """Every setting is accepted; `summary` says for each that is set why it changes nothing."""
+    """Every setting is accepted; `summary` says why each one that is set changes nothing."""
     config = inference.Config(*FILES)
     for name in WITHOUT_EFFECT:
         getattr(config, name)()
@@ -119,7 +119,7 @@ def test_settings_without_effect_say_so() -> None:
 
 
 def test_errors(predictor: inference.Predictor) -> None:
-    """Wrong names, values that are no arrays and missing devices are named."""
+    """Errors name wrong names, values that are no arrays, and missing devices."""
     with pytest.raises(FeedError, match="no input 'y'; it has x"):
         predictor.get_input_handle("y")
     with pytest.raises(FeedError, match="'x' has no value: copy_from_cpu"):
@@ -134,7 +134,7 @@ def test_errors(predictor: inference.Predictor) -> None:
 
 
 def test_predictors_of_1_8(recorded: tuple[Any, Any]) -> None:
-    """PaddleTensors by name or in order, and the handles under their first names."""
+    """PaddleTensors are taken by name or in order, and handles have their first names."""
     x, expected = recorded
     config = fluid.core.AnalysisConfig(*FILES)
     config.disable_gpu()
@@ -171,7 +171,7 @@ def test_a_config_of_attributes(recorded: tuple[Any, Any]) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("setting", ["auto", pytest.param("off", marks=pytest.mark.exhaustive)])
 def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the third size on inputs are padded, and give what they give without padding."""
+    """From the third size on inputs are padded, and the results do not change."""
     monkeypatch.setenv("FLAGS_graphopt_buckets", setting)
     predictor = inference.create_predictor(inference.Config(*FILES))
     exact = read_model(FILES[0])
@@ -186,7 +186,7 @@ def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No compilation is saved by padding them."""
+    """Padding sizes that NumPy computes would save no compilation."""
     monkeypatch.setenv("FLAGS_graphopt_tier", "auto")
     monkeypatch.setattr(Compiled, "price", 1e6)
     predictor = inference.create_predictor(inference.Config(*FILES))
@@ -199,7 +199,7 @@ def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.exhaustive
 def test_a_size_that_comes_often_has_its_own_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once its runs with padding have cost four times a compilation."""
+    """A size is compiled once its padded runs have cost four compilations."""
     monkeypatch.setattr(Compiled, "price", 0.0)
     predictor = inference.create_predictor(inference.Config(*FILES))
     exact = read_model(FILES[0])
@@ -213,7 +213,7 @@ def test_a_size_that_comes_often_has_its_own_form(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> None:
-    """Config names the file, as for any other model."""
+    """Config may name the missing parameter file, as for any other model."""
     path = str(tmp_path / "m")
     main = static.Program()
     with static.program_guard(main):
@@ -233,7 +233,7 @@ def test_a_model_without_parameters_needs_no_file_of_them(tmp_path: Path) -> Non
 
 
 def test_a_variable_that_is_two_outputs(tmp_path: Path) -> None:
-    """It counts twice, so that the others keep their places."""
+    """A variable that is two outputs counts twice, so that others keep their positions."""
     path = str(tmp_path / "m")
     main = static.Program()
     with static.program_guard(main):
@@ -254,7 +254,7 @@ def offsets(lengths: Any) -> list[int]:
 
 
 def test_results_have_the_lengths_of_their_sequences() -> None:
-    """As Paddle gave them for a model of 1.8, whose file says only which variables have some."""
+    """Results have Paddle's lengths; the file of 1.8 only says which variables have lengths."""
     case = MODELS / "fluid18_text_lod_conv"
     inputs, outputs = np.load(case / "inputs.npz"), np.load(case / "outputs.npz")
     words = fluid.core.PaddleTensor(inputs["words"])
@@ -278,7 +278,7 @@ def _boxes() -> tuple[list[Any], Any]:
 
 @pytest.mark.parametrize("build", [_by_word, _boxes])
 def test_lengths_outlive_saving(build: Any, tmp_path: Path) -> None:
-    """Whether they are fed or computed."""
+    """A saved model keeps lengths, fed or computed."""
     main, executor = fluid.Program(), fluid.Executor(fluid.CPUPlace())
     with fluid.program_guard(main):
         feeds, out = build()

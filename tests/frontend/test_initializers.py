@@ -1,4 +1,4 @@
-"""First values by initializers under their names of all releases; the numbers are Paddle's."""
+"""Initializers under their names of all releases, with Paddle's numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parameter(shape: list[int], initializer: Any, dtype: str = "float32") -> Any
 
 @pytest.mark.parametrize("kind", [fluid.initializer.Bilinear, initial.Bilinear])
 def test_bilinear(kind: Any) -> None:
-    """Paddle counts a part of the column with the row, so the filter is not symmetric."""
+    """Paddle adds a part of the column to the row, so the filter is not symmetric."""
     with fresh():
         filters = parameter([1, 1, 3, 3], kind())
         start()
@@ -61,7 +61,7 @@ def test_bilinear_is_for_floats() -> None:
     ],
 )
 def test_spread(initializer: Any, type: str, bound: float) -> None:
-    """The limit of a uniform distribution, or the deviation of a normal one."""
+    """The bound is a uniform distribution's limit, or a normal one's deviation."""
     with fresh() as (_, startup):
         parameter([4, 5], initializer)
         (op,) = startup.global_block().ops

@@ -141,7 +141,7 @@ def test_tensors_as_arrays() -> None:
 
 
 def test_the_operator_data_hands_out_a_feed() -> None:
-    """The variable that is fed has the operator's `name` and shape."""
+    """The fed variable has the operator's `name` and shape."""
     with fresh():
         helper = layer_helper.LayerHelper("data")
         out = helper.create_variable_for_type_inference("float32")

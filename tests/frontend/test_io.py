@@ -1,4 +1,4 @@
-"""Saving and loading: round trips, what files hold, bad arguments, and crashes while saving."""
+"""Saving and loading: round trips, files' contents, bad arguments, and crashes while saving."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 
 
 class Net:
-    """A classifier with batch norm and dropout, trained by momentum, and what runs it."""
+    """A classifier with batch norm and dropout, trained by momentum, and its executor."""
 
     def __init__(self) -> None:
         self.main, self.startup = static.Program(), static.Program()
@@ -100,7 +100,7 @@ def test_inference_model_holds_only_inference(net: Net, tmp_path: Path):
 
 @pytest.mark.exhaustive
 def test_a_parameter_may_be_an_output(net: Net, tmp_path: Path):
-    """Its value as it is, and not what one more step of training would make of it."""
+    """The output is the parameter's value, without another step of training."""
     weight = net.main.all_parameters()[0]
     net.step()
     prefix = str(tmp_path / "m")
@@ -209,7 +209,7 @@ def test_operators_are_saved_as_paddle_wants_them(name: str, tmp_path: Path):
 
 @pytest.mark.parametrize(("version", "expected"), [(2006002, [2, 1, 0]), (3000000, [])])
 def test_ends_of_backward_slices(version: int, expected: list[int]):
-    """An end of -1 in a file of Paddle 2 is none; that of others counts from the last element."""
+    """An end of -1 means no end in files of Paddle 2, and the last element in others."""
     main = static.Program()
     with static.program_guard(main):
         x = static.data("x", [3], "float32")
@@ -222,7 +222,7 @@ def test_ends_of_backward_slices(version: int, expected: list[int]):
 
 
 def test_ends_of_backward_slices_in_one_tensor():
-    """Files of Paddle 2 then have no ends among the attributes."""
+    """With ends in a tensor, files of Paddle 2 have no ends as attributes."""
     main = static.Program()
     with static.program_guard(main):
         x, ends = static.data("x", [3], "float32"), static.data("ends", [1], "int32")
@@ -246,7 +246,7 @@ def test_a_backward_slice_without_elements_is_not_saved(tmp_path: Path):
 
 
 def test_slots_that_paddle_asks_for(tmp_path: Path):
-    """A branch that reads nothing has a slot for what it reads; without a mask goes version 1."""
+    """A branch has an input slot even without inputs; without mask, deformable_conv is v1."""
     main = static.Program()
     with static.program_guard(main):
         x = static.data("x", [1, 1, 3, 3], "float32")
@@ -307,7 +307,7 @@ MODELS = Path(__file__).parents[1] / "data" / "models"
 @pytest.mark.filterwarnings("ignore:no variable in your model")
 @pytest.mark.parametrize("name", ["infer_loop_if", "infer_static_attr_types", "infer_resnet18"])
 def test_models_of_paddle_can_be_saved_again(name: str, tmp_path: Path):
-    """Also with blocks, and with attributes whose values are variables."""
+    """Models with blocks, and with variables as attributes, can be saved again."""
     found = static.load_inference_model(str(MODELS / name / "model"), None)
     program, feeds, fetches = found
     inputs = [program.global_block().var(feed) for feed in feeds]

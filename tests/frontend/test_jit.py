@@ -40,7 +40,7 @@ class Net(nn.Layer):
 
 
 class Scaled(nn.Layer):
-    """A branch in a layer that another layer of the library calls."""
+    """A layer with a branch, called by another layer of the library."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Scaled(nn.Layer):
 
 
 def expected(net: Any, x: Any) -> Any:
-    """The numbers of `Net` in evaluation, by NumPy."""
+    """Compute `Net` in evaluation with NumPy."""
     linear, norm = net.blocks[0], net.norm
     y = (x @ linear.weight.numpy() + linear.bias.numpy()) * [1, 2, 3]
     y = (y - norm._mean.numpy()) / np.sqrt(norm._variance.numpy() + 1e-5)
@@ -61,7 +61,7 @@ def expected(net: Any, x: Any) -> Any:
 
 
 def test_a_layer() -> None:
-    """Its parameters get initial values, the mode chooses the program, and states are updated."""
+    """Parameters are initialized, the mode chooses the program, and states are updated."""
     net = jit.to_static(Net())
     net.eval()
     np.testing.assert_allclose(net(X), expected(net, X), rtol=1e-4, atol=1e-5)
@@ -78,7 +78,7 @@ def test_a_layer() -> None:
 
 @pytest.mark.exhaustive
 def test_a_state_dict(tmp_path: Path) -> None:
-    """It can be saved before the first call, and what is set is used."""
+    """A state dict can be saved before the first call, and set values are used."""
     net, other = Net(), Net()
     path = str(tmp_path / "net.pdparams")
     paddle.save(net.state_dict(), path)
@@ -95,7 +95,7 @@ def test_a_state_dict(tmp_path: Path) -> None:
 
 
 def test_methods_of_a_class() -> None:
-    """Each object has its own; other methods are traced too."""
+    """Each object has its own trace, which includes other methods."""
 
     class Two(nn.Layer):
         def __init__(self, value: float) -> None:
@@ -125,7 +125,7 @@ def test_methods_of_a_class() -> None:
 
 
 def test_arguments() -> None:
-    """Arrays and structures of them are fed; other values are constants of the program."""
+    """Arrays in any structure are fed; other values are constants of the program."""
     calls: list[Any] = []
 
     @jit.to_static
@@ -146,7 +146,7 @@ def test_arguments() -> None:
 
 
 def test_an_input_spec() -> None:
-    """One program serves all that fits it, and what does not fit is refused."""
+    """One program serves all inputs that fit the spec; others are refused."""
     traced = jit.to_static(lambda_free, input_spec=[Spec([None, 2], "float32", "x")])
     for rows in (1, 5):
         assert traced(np.ones([rows, 2], "float32")).shape == [rows]
@@ -162,12 +162,12 @@ def test_an_input_spec() -> None:
 
 
 def lambda_free(x: Any) -> Any:
-    """A sum over the last axis."""
+    """Sum over the last axis."""
     return x.sum(-1)
 
 
 def test_inside_programs() -> None:
-    """With a Variable of a program, and in another traced function, the operators go there."""
+    """Called with a Variable, or in a traced function, it appends its operators there."""
     layer = nn.Linear(4, 3)
     net = jit.to_static(layer)
     x = static.data("x", [None, 4])
@@ -186,7 +186,7 @@ def test_inside_programs() -> None:
 
 
 def test_a_strategy() -> None:
-    """`build_strategy` chooses the passes, and `explain` reports what they did."""
+    """`build_strategy` chooses the passes, and `explain` reports their effect."""
 
     class Mlp(nn.Layer):
         def __init__(self) -> None:
@@ -208,7 +208,7 @@ def test_a_strategy() -> None:
 
 
 def test_values() -> None:
-    """Results have the look of tensors, and refuse derivatives in words."""
+    """Results look like tensors; an error explains that they have no derivatives."""
     value = jit.to_static(lambda_free)(X)
     assert value.shape == [2]
     assert (value.dtype, value.ndim, value.size, len(value)) == ("float32", 1, 2, 2)
@@ -229,7 +229,7 @@ def test_values() -> None:
 
 
 def test_dynamic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers and constants may be made in it, and traced functions called."""
+    """In dynamic mode layers and constants can be made, and traced functions called."""
     mode.disable_static()
     try:
         net = jit.to_static(Net())
@@ -247,7 +247,7 @@ def test_dynamic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_script_without_static_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What computes one step at a time says what is missing, where no mode was chosen."""
+    """Errors of eager functions name the missing enable_static call if no mode was chosen."""
     x = static.data("x", [2], "float32")
     optimizer = paddle.optimizer.SGD(0.1)
     for fails in (x.backward, x.numpy, lambda: f"{x:.2f}", optimizer.step, optimizer.clear_grad):
@@ -293,7 +293,7 @@ print(function(paddle.ones([2, 2])).numpy().tolist())
 def test_constants_of_constructors(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before a script chooses a mode, constants have values, as layers' constructors need them."""
+    """Before a script chooses a mode, constants have values, which layers' constructors need."""
     monkeypatch.setattr(mode, "_chosen", False)
     monkeypatch.setattr("graphopt.ir.program.defaults._first", static.default_main_program())
     path = tmp_path / "script.py"
@@ -303,7 +303,7 @@ def test_constants_of_constructors(
 
 
 def test_switches(capfd: pytest.CaptureFixture[str]) -> None:
-    """`enable_to_static`, `set_verbosity`, `set_code_level`, `rollback`."""
+    """The switches are `enable_to_static`, `set_verbosity`, `set_code_level` and `rollback`."""
     translator = jit.settings.ProgramTranslator()
     assert translator is jit.settings.ProgramTranslator.get_instance()
     traced = jit.to_static(lambda_free)
@@ -352,7 +352,7 @@ def test_switches(capfd: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_errors(make: Any, error: type[Exception], words: str) -> None:
-    """Arguments of the wrong kind."""
+    """Arguments of the wrong kind raise."""
     with pytest.raises(error, match=words):
         make()
 
@@ -387,7 +387,7 @@ for name in (guard, layers.Linear, fluid.dygraph.to_variable):
 
 
 def test_fluid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The names of 1.8 that are about programs; those of dynamic mode are refused in words."""
+    """The names of 1.8 for programs work; errors for those of dynamic mode explain why not."""
     path = tmp_path / "script.py"
     path.write_text(FLUID)
     assert run_script(path) == 0, capfd.readouterr().err
@@ -399,7 +399,7 @@ def test_fluid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_traces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of arguments of many kinds, the traces used last are kept, and the others made again."""
+    """The traces used last are kept, and others are traced again."""
     monkeypatch.setattr(static_function, "MOST_TRACES", 2)
     calls: list[int] = []
 
@@ -414,12 +414,12 @@ def test_traces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def downwards(x: Any, times: int) -> Any:
-    """A global function that calls itself."""
+    """Double x `times` times, by recursion."""
     return x if times == 0 else downwards(x * 2, times - 1)
 
 
 def endless(x: Any) -> Any:
-    """A tensor would have to end this."""
+    """Recurse until a tensor is not positive, which tracing cannot follow."""
     if x.sum() > 0:
         return endless(x - 1)
     return x
@@ -427,7 +427,7 @@ def endless(x: Any) -> Any:
 
 @pytest.mark.exhaustive
 def test_functions_that_call_themselves() -> None:
-    """A number ends it; else the line is named."""
+    """A number ends the recursion; otherwise the error names the line."""
 
     def inner(x: Any, times: int) -> Any:
         return x if times == 0 else inner(x + 1, times - 1)

@@ -160,7 +160,7 @@ INPUTS = [[1.0, 2.0], [0.5, 0.25], [6.0, -1.0], [-3.0, 1.0], [4.0, 3.0], [0.0, 0
 
 
 def leaves(value: Any) -> list[Array]:
-    """The numbers in nested results."""
+    """List the numbers in nested results."""
     if isinstance(value, (list, tuple)):
         return [leaf for item in value for leaf in leaves(item)]
     return [np.asarray(value)]
@@ -169,7 +169,7 @@ def leaves(value: Any) -> list[Array]:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
 def test_as_python(function: Callable[..., Any]) -> None:
-    """The same results as with NumPy, whichever way each input takes."""
+    """A traced function gives NumPy's results, whichever path each input takes."""
     traced = jit.to_static(function)
     for values in INPUTS:
         x = np.array(values, "float32")
@@ -180,7 +180,7 @@ def test_as_python(function: Callable[..., Any]) -> None:
 
 
 def test_one_program_for_all_ways() -> None:
-    """Branches and loops are in the program: it is traced once."""
+    """Branches and loops are in the program, which is traced once."""
     traced = jit.to_static(while_with_jumps)
     for values in INPUTS:
         traced(np.array(values, "float32"))
@@ -190,7 +190,7 @@ def test_one_program_for_all_ways() -> None:
 
 
 def test_ranges_and_rows() -> None:
-    """`for` follows ranges with tensors, rows whose number is not known, and `enumerate`."""
+    """`for` iterates over ranges with tensors, rows of unknown number, and `enumerate`."""
 
     @jit.to_static(input_spec=[paddle.static.InputSpec([None, 2]), paddle.static.InputSpec([])])
     def function(x: Any, n: Any) -> Any:
@@ -218,7 +218,7 @@ def test_ranges_and_rows() -> None:
 
 
 def test_items_and_assertions() -> None:
-    """`x[i] = v`, `x[i] += v` and `assert` of tensors."""
+    """`x[i] = v`, `x[i] += v` and `assert` work on tensors."""
 
     @jit.to_static
     def function(x: Any) -> Any:
@@ -249,7 +249,7 @@ def test_arrays_in_loops() -> None:
 
 
 def test_a_list_grows_in_a_loop() -> None:
-    """As in Paddle it is an array then, which is joined, indexed and measured after the loop."""
+    """A list that grows in a loop is an array, as in Paddle, to join, index and measure."""
 
     @jit.to_static
     def function(x: Any) -> Any:
@@ -349,7 +349,7 @@ def makes_parameters(x: Any) -> Any:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_refused(function: Any, line: int, words: str) -> None:
-    """What a program cannot follow is refused in words, at the line of the user."""
+    """The error explains what a program cannot follow, at the user's line."""
     with pytest.raises(UnsupportedError, match=words) as caught:
         jit.to_static(function)(np.ones(2, "float32"))
     if line:
@@ -358,7 +358,7 @@ def test_refused(function: Any, line: int, words: str) -> None:
 
 
 def test_an_error_in_a_branch() -> None:
-    """It says that the branch is traced whatever the condition will be."""
+    """A note says that the branch is traced whatever the condition will be."""
 
     @jit.to_static
     def function(x: Any) -> Any:
@@ -372,7 +372,7 @@ def test_an_error_in_a_branch() -> None:
 
 
 def test_truth_in_code_that_is_not_converted() -> None:
-    """Python's own `if` in a function that is left alone has nothing to decide by."""
+    """Python's own `if`, in a function that is not converted, cannot use a tensor's truth."""
 
     @jit.not_to_static
     def inner(x: Any) -> Any:
@@ -383,7 +383,7 @@ def test_truth_in_code_that_is_not_converted() -> None:
 
 
 def lambda_free(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls another."""
+    """Return a function that calls another."""
 
     def function(x: Any) -> Any:
         return inner(x) * 2
@@ -392,7 +392,7 @@ def lambda_free(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_int_of_a_tensor_is_int32() -> None:
-    """As in Paddle, so that it may be added to indices that are int32."""
+    """The int of a tensor is int32, as in Paddle, so it can be added to int32 indices."""
 
     @jit.to_static
     def function(x: Any) -> Any:
@@ -402,7 +402,7 @@ def test_int_of_a_tensor_is_int32() -> None:
 
 
 def test_the_shape_of_what_grew_in_a_loop() -> None:
-    """It is that of the run, not that of one iteration."""
+    """The shape is the run's, not that of one iteration."""
 
     @jit.to_static
     def function(x: Any) -> Any:

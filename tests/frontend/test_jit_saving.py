@@ -1,4 +1,4 @@
-"""Traced programs in files: written, read again, and those of Paddle itself.
+"""Saved traced programs: written, read again, and Paddle's own files.
 
 The files in tests/data/jit and the numbers for them are those of Paddle 2.6.2.
 """
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("fresh_state")
 
 
 class Net(nn.Layer):
-    """Two methods that share a parameter."""
+    """A layer with two methods that share a parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Net(nn.Layer):
 
 
 def saved(tmp_path: Path) -> tuple[Any, str]:
-    """A layer that was saved in training mode, and the prefix of its files."""
+    """Save a layer in training mode; return it in evaluation, and the prefix of its files."""
     net = jit.to_static(Net(), input_spec=[Spec([None, 2], name="image")])
     path = str(tmp_path / "deep" / "net")
     jit.save(net, path)
@@ -57,7 +57,7 @@ def saved(tmp_path: Path) -> tuple[Any, str]:
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    """Both methods compute what the layer computes in evaluation."""
+    """Both methods compute the numbers of the layer in evaluation."""
     net, path = saved(tmp_path)
     layer = jit.load(path)
     assert isinstance(layer, jit.TranslatedLayer)
@@ -73,7 +73,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
 
 
 def test_the_files(tmp_path: Path) -> None:
-    """Paddle's names, and what it notes about parameters."""
+    """Files have Paddle's names, and its records of parameters."""
     _, path = saved(tmp_path)
     names = {file.name for file in Path(path).parent.iterdir()}
     wanted = ("pdmodel", "pdiparams", "pdiparams.info", "head.pdmodel", "head.pdiparams")
@@ -101,7 +101,7 @@ def test_files_of_paddle() -> None:
 
 @pytest.mark.exhaustive
 def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
-    """It can be saved again, called in programs and traced functions, trained and changed."""
+    """A loaded layer can be saved, called in programs and traced functions, trained and changed."""
     net, path = saved(tmp_path)
     layer = jit.load(path)
     jit.save(layer, str(tmp_path / "again"))
@@ -128,7 +128,7 @@ def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
 
 
 def test_functions_hooks_and_outputs(tmp_path: Path) -> None:
-    """A function is saved as a layer is; hooks are part of a layer; outputs can be left out."""
+    """Functions are saved as layers are, hooks are included, and outputs can be dropped."""
 
     def function(x: Any) -> Any:
         return x + 1, x * 2
@@ -185,11 +185,11 @@ def test_functions_hooks_and_outputs(tmp_path: Path) -> None:
     ],
 )
 def test_errors(save: Any, error: type[Exception], words: str, tmp_path: Path) -> None:
-    """What cannot be saved or loaded."""
+    """Errors name what cannot be saved or loaded."""
     with pytest.raises(error, match=words):
         save(str(tmp_path / "net"))
 
 
 def lambda_free(x: Any, y: Any) -> Any:
-    """A function that does not use all it takes."""
+    """Ignore one of the two arguments."""
     return x + 1

@@ -1,4 +1,4 @@
-"""State of traced functions: what a call leaves in objects of the script, the next call finds.
+"""State of traced functions: a call's changes to objects of the script are visible to the next.
 
 The numbers are those of the same layers in Paddle's dynamic mode.
 """
@@ -64,7 +64,7 @@ class Counter(nn.Layer):
 
 
 def values(layer: Any, calls: int = 3) -> list[float]:
-    """The first element of the result of each call, of which call k has k times the input."""
+    """Return the first element of the result of each call; call k has k times the input."""
     return [float(layer(X * (at + 1)).numpy().ravel()[0]) for at in range(calls)]
 
 
@@ -240,7 +240,7 @@ WAYS: dict[Forward, list[float]] = {
 @pytest.mark.every(3)
 @pytest.mark.parametrize("step", WAYS)
 def test_each_way(step: Forward) -> None:
-    """The next call finds what a call leaves, and the layer holds the tensors that it held."""
+    """The next call sees the changed state, and the layer keeps its tensor objects."""
     layer = Stateful(step)
     before = layer.n, layer.m, layer.plain, [*layer.rows], {**layer.named}, layer.pair
     assert values(jit.to_static(layer)) == WAYS[step]
@@ -253,7 +253,7 @@ COUNT: Any = None
 
 
 def test_closures_and_global_names() -> None:
-    """A function without a layer changes what is around it."""
+    """A function changes closure variables, containers and globals."""
     inside = paddle.zeros([1])
     held = [paddle.zeros([1])]
 
@@ -271,7 +271,7 @@ def test_closures_and_global_names() -> None:
 
 
 def test_traces_of_one_layer_share_it() -> None:
-    """Those for other shapes and for evaluation, and of other methods."""
+    """Traces for other shapes, for evaluation and of other methods share the state."""
 
     class Two(Counter):
         def forward(self, x: Any) -> Any:
@@ -296,7 +296,7 @@ def test_traces_of_one_layer_share_it() -> None:
 
 
 def test_a_shared_buffer() -> None:
-    """It is one while it is written in place, and two from when one name gets another tensor."""
+    """Two names share a buffer through in-place writes, until one is assigned another tensor."""
 
     class Shared(nn.Layer):
         def __init__(self, *, in_place: bool) -> None:
@@ -320,7 +320,7 @@ def test_a_shared_buffer() -> None:
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    """A saved program goes on from the state at the time, in a layer that goes on by itself."""
+    """A saved program has the state at the time; the loaded layer continues on its own."""
     layer = jit.to_static(Stateful(adds))
     assert values(layer, 2) == [1, 2]
     path = str(tmp_path / "net")
@@ -358,7 +358,7 @@ def begins_as_none(layer: Any, x: Any) -> Any:
     ],
 )
 def test_refused(step: Forward, line: int, words: str) -> None:
-    """What cannot be kept, at its line; the layer is as before, so a repaired call works."""
+    """The error names the line; the layer is unchanged, so a corrected call works."""
     layer = Stateful(step)
     traced = jit.to_static(layer)
     at = step.__code__.co_firstlineno + line
@@ -370,7 +370,7 @@ def test_refused(step: Forward, line: int, words: str) -> None:
 
 
 def test_what_only_a_call_has() -> None:
-    """An attribute that each call sets anew is allowed; a use outside names the remedy."""
+    """An attribute may hold a value that each call sets; an error for outer uses has the remedy."""
 
     def keeps_the_last(layer: Any, x: Any) -> Any:
         layer.made = [x * 2]
@@ -383,7 +383,7 @@ def test_what_only_a_call_has() -> None:
 
 
 def test_a_program_keeps_a_persistable_buffer() -> None:
-    """A layer that is called while a program is built, traced or not, writes it in each run."""
+    """A layer called while a program is built, traced or not, writes its buffer in each run."""
 
     class Persistent(Counter):
         def __init__(self) -> None:
@@ -402,7 +402,7 @@ def test_a_program_keeps_a_persistable_buffer() -> None:
 
 
 def test_a_number_is_no_buffer() -> None:
-    """In Paddle's words."""
+    """Assigning a number to a buffer raises Paddle's error."""
     layer: Any = Counter()
     with pytest.raises(TypeError, match="assignment to buffers 'n' should be"):
         layer.n = 5

@@ -1,4 +1,4 @@
-"""Lengths that come with a feed that did not declare them, of joined rows, and of gradients."""
+"""Lengths of feeds that declare none, of joined rows, and of gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphopt_tests.frontend.test_fluid_sequences import ROWS, fed, fresh, rows_
 
 
 def test_a_feed_without_lod_level_brings_its_lengths() -> None:
-    """As in Paddle, the lengths are those of the tensor that a script feeds."""
+    """The lengths are those of the fed tensor, as in Paddle."""
     with fresh():
         x = layers.data("x", [2])
         total = layers.sequence_pool(layers.scale(x, 2.0), "sum")
@@ -60,7 +60,7 @@ def test_gradients_are_sequences_like_their_variables() -> None:
 
 
 def test_positions_in_sequences() -> None:
-    """The angles of the second pair of columns are a ten thousandth of the first one's."""
+    """The second pair of columns has a ten thousandth of the first pair's angles."""
     rows = np.arange(20, dtype="float32").reshape(5, 4)
     with fresh():
         x, steps = (

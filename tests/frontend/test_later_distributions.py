@@ -1,4 +1,4 @@
-"""Distributions of Paddle 3: numbers that 3.3.1 gave, sizes that runs decide, and errors."""
+"""Distributions of Paddle 3: numbers of 3.3.1, sizes that runs decide, and errors."""
 
 from __future__ import annotations
 
@@ -178,14 +178,14 @@ MADE: dict[str, Make] = {
 @pytest.mark.every(5)
 @pytest.mark.parametrize("name", MADE)
 def test_samples_have_the_mean_and_the_variance(name: str) -> None:
-    """Of 4,000 samples, within five standard errors."""
+    """4,000 samples have the mean and the variance, within five standard errors."""
     check_samples(MADE[name])
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("method", ["cvine", "onion"])
 def test_factors_are_those_of_correlations(method: str) -> None:
-    """Rows of length 1 with positive diagonals; with two rows both methods draw alike."""
+    """Rows have length 1 and positive diagonals; for two rows both methods draw alike."""
     paddle.seed(1)
     with fresh():
         many = kinds.LKJCholesky(4, [[1.0, 2.0]], method).sample([50])
@@ -201,7 +201,7 @@ def test_factors_are_those_of_correlations(method: str) -> None:
 
 @pytest.mark.exhaustive
 def test_correlations_have_the_variance_of_their_density() -> None:
-    """Those of four variables, by partial correlations: 2b - 1 for b of Beta(3, 3)."""
+    """Correlations of four variables are distributed as 2b - 1 with b of Beta(3, 3)."""
     paddle.seed(1)
     with fresh():
         (found,) = run([kinds.LKJCholesky(4, 2.0, "cvine").sample([4000])])
@@ -212,7 +212,7 @@ def test_correlations_have_the_variance_of_their_density() -> None:
 
 @pytest.mark.exhaustive
 def test_open_batches_and_gradients() -> None:
-    """The run decides how many there are, and how many counts are likely."""
+    """The run decides the batch size, and how many counts are likely."""
     with fresh():
         rate = static.data("rate", [None, 2], "float32")
         rate.stop_gradient = False
@@ -228,7 +228,7 @@ def test_open_batches_and_gradients() -> None:
 
 
 def test_families_by_their_normalisers() -> None:
-    """A derived class has an entropy and a divergence by the gradients of its normaliser."""
+    """The gradients of a derived class's normalizer give its entropy and divergence."""
 
     class Waiting(kinds.ExponentialFamily):
         def __init__(self, rate: Any) -> None:

@@ -1,4 +1,4 @@
-"""Functions of networks that Paddle 3 added; the numbers are those of Paddle 3.3.1."""
+"""Functions of networks that Paddle 3 added, with numbers of Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ Y = np.array([[0.1, 0.2, 0.7], [0.4, 0.5, 0.1]], "float32")
     ],
 )
 def test_arguments_of_paddle_3(function: Any, wanted: Any) -> None:
-    """Logarithms as a target, a number below a threshold, a loss that is divided by delta."""
+    """New arguments: logarithms as target, a value below the threshold, a loss divided by delta."""
     with fresh():
         x, y = static.data("x", [2, 3], "float32"), static.data("y", [2, 3], "float32")
         found = run([function(x, y)], x=X, y=Y)[0]
@@ -228,7 +228,7 @@ def test_attributes_that_would_change_the_result_are_refused() -> None:
     ],
 )
 def test_a_system_by_its_decomposition(trans: str, wanted: Any) -> None:
-    """Of one matrix and of a batch of right sides."""
+    """lu_solve takes one right side or a batch of them."""
     matrix = np.array([[0, 2, 1], [1, 1, -1], [4, 0.5, 2]], "float32")
     right = np.array([[1, 2], [3, -1], [0, 0.5]], "float32")
 
@@ -261,7 +261,7 @@ def test_systems_that_do_not_fit() -> None:
     ],
 )
 def test_padding_in_one_mode(name: str, mode: Any) -> None:
-    """Of images, first the columns; one number is for all sides."""
+    """Image paddings start with the columns; one number pads all sides."""
     more = (0.0,) if name == "Constant" else ()
     layer = getattr(paddle.nn, f"{name}Pad2D")([1, 2, 0, 1], *more)
     (found,) = computed(lambda x: layer(x), x=IMAGE)

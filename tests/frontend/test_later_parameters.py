@@ -1,4 +1,4 @@
-"""Parameters of Paddle 3.3.1 that 2.6.2 has not; the numbers of images are those of 3.3.1."""
+"""Parameters that 3.3.1 has and 2.6.2 lacks; the numbers for images are those of 3.3.1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.array([[1.5, -2.0], [3.0, 4.0]], np.float32)
 
 
 def test_out_is_written_and_returned() -> None:
-    """By functions of one result and of several, with other later names beside it."""
+    """Functions of one result or several write `out`, and take other later names with it."""
     with fresh():
         x = static.data("x", [2, 2])
         total, best, place = (
@@ -38,7 +38,7 @@ def test_out_is_written_and_returned() -> None:
 
 
 def test_out_in_a_traced_function() -> None:
-    """It is written as by a function in place, whoever holds the tensor."""
+    """`out` is written in place, whichever name holds the tensor."""
 
     @paddle.jit.to_static
     def traced(x: Any) -> Any:
@@ -53,7 +53,7 @@ def test_out_in_a_traced_function() -> None:
 
 
 def test_what_out_cannot_be() -> None:
-    """A number, too few tensors; and a function of no tensors has no such parameter."""
+    """`out` cannot be a number or too few tensors; functions of no tensors have none."""
     with fresh() as (main, _):
         x = static.data("x", [2, 2])
         with pytest.raises(TypeError, match="'out' must be a Variable, found 3"):
@@ -75,7 +75,7 @@ def test_made_tensors_may_require_gradients() -> None:
 
 
 def test_factors_and_roundings() -> None:
-    """`alpha`, `rounding_mode`, `dtype`, `correction`, `side`, `sorter`; methods take them too."""
+    """`alpha`, `rounding_mode`, `dtype`, `correction`, `side`, `sorter` work in methods, too."""
 
     def net(x: Any) -> list[Any]:
         whole, two = x.astype("int64"), paddle.full([2, 2], 2, "int64")
@@ -127,7 +127,7 @@ def test_factors_and_roundings() -> None:
 
 
 def test_attention_of_groups() -> None:
-    """A head of the key serves several of the query, and `scale` stands for 1 / sqrt(size)."""
+    """One key head serves several query heads, and `scale` replaces 1 / sqrt(size)."""
     draw = np.random.default_rng(0)
     q, k = draw.normal(size=(1, 3, 4, 2)), draw.normal(size=(1, 3, 2, 2))
     q, k = q.astype(np.float32), k.astype(np.float32)
@@ -151,7 +151,7 @@ def test_attention_of_groups() -> None:
 
 
 def test_images_without_aliasing() -> None:
-    """Smaller by both curves, sizes and multiples, channels first and last."""
+    """Antialiasing works by both curves, by sizes and factors, channels first and last."""
     image = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4) ** 2
     resize = F.interpolate
     got = computed(

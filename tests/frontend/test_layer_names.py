@@ -1,4 +1,4 @@
-"""Results, parameters and state are called as Paddle calls them, layer by layer."""
+"""Results, parameters and state have Paddle's names, layer by layer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DECLARE: dict[str, Callable[..., Variable]] = {"fluid": fluid.data, "paddle": st
 
 
 def recorded(era: str) -> list[tuple[str, list[str], list[str]]]:
-    """The expressions of a section, and the names of what they make and keep."""
+    """Read the expressions of a section, with the names of their results and state."""
     section = TABLE.read_text("utf-8").split(f"[{era}]\n")[1].split("\n\n")[0]
     found: list[tuple[str, list[str], list[str]]] = []
     for line in section.splitlines():
@@ -57,7 +57,7 @@ def recorded(era: str) -> list[tuple[str, list[str], list[str]]]:
 
 
 def made(era: str, expression: str) -> tuple[list[str], list[str]]:
-    """The names that the expression gives here."""
+    """Return the names that an expression gives here."""
     main = Program()
     with program_guard(main, Program()), unique_name.guard():
         variables = {
@@ -83,7 +83,7 @@ def test_names_are_those_of_paddle(era: str) -> None:
 
 
 def test_names_after_a_layer_of_several_operators() -> None:
-    """What it is made of takes no number from layers of its kind."""
+    """The operators of a composite layer take no number from layers of their kind."""
     with program_guard(Program(), Program()), unique_name.guard():
         x = fluid.data("x", [None, 8])
         names = [layers.cos_sim(x, x).name, layers.reduce_sum(x).name, layers.square(x).name]
@@ -94,7 +94,7 @@ def test_names_after_a_layer_of_several_operators() -> None:
 
 
 def test_a_prefix_for_names() -> None:
-    """`guard` takes a text, and `switch` gives what counted before."""
+    """`guard` takes a prefix, and `switch` returns the previous generator."""
     with unique_name.guard("A"):
         assert [unique_name.generate("fc"), unique_name.generate("fc")] == ["Afc_0", "Afc_1"]
         with unique_name.guard(b"B"):
@@ -107,7 +107,7 @@ def test_a_prefix_for_names() -> None:
 
 
 def test_scripts_reset_an_area_by_the_names_of_its_counts() -> None:
-    """A second epoch does not count the first one."""
+    """Scripts reset the counts by name, so a second epoch starts from zero."""
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], "float32")
     labels = np.array([[0], [1], [0]])
     programs = Program(), Program()

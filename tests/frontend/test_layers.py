@@ -14,7 +14,7 @@ from graphopt_tests.frontend.programs import fresh, run, start, types
 
 
 class Net(nn.Layer):
-    """Sub-layers of every kind, one of them used twice."""
+    """A layer with sub-layers of every kind, one of them used twice."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Net(nn.Layer):
 
 
 def test_parameters_and_state() -> None:
-    """Each parameter once; the state has shared ones under every name, and saved buffers only."""
+    """Each parameter is listed once; the state has shared ones by every name, and saved buffers."""
     with fresh():
         net = Net()
         names = [name for name, _ in net.named_parameters()]
@@ -49,7 +49,7 @@ def test_parameters_and_state() -> None:
 
 
 def test_set_state_dict_writes_the_scope() -> None:
-    """Values arrive at the next run; missing and unknown names are reported, shapes checked."""
+    """The next run uses the values; missing and unknown names are reported, shapes checked."""
     with fresh():
         layer = nn.Linear(2, 1)
         out = layer(static.data("x", [None, 2], "float32"))
@@ -62,7 +62,7 @@ def test_set_state_dict_writes_the_scope() -> None:
 
 
 def test_a_custom_layer_trains() -> None:
-    """Tied layers add up their gradients; the loss goes down."""
+    """Gradients of tied layers add up, and the loss falls."""
     with fresh():
         net = Net()
         loss = paddle.mean(paddle.square(net(static.data("x", [None, 3], "float32"))))
@@ -74,7 +74,7 @@ def test_a_custom_layer_trains() -> None:
 
 
 def test_eval_reaches_all_layers() -> None:
-    """Dropout and batch normalisation are built in the form that the mode says."""
+    """The mode decides the form of dropout and batch normalization."""
     with fresh() as (main, _):
         net = nn.Sequential(nn.BatchNorm1D(3), ("drop", nn.Dropout(0.5)))
         x = static.data("x", [None, 3], "float32")
@@ -88,7 +88,7 @@ def test_eval_reaches_all_layers() -> None:
 
 
 def test_attributes_move_between_kinds() -> None:
-    """Assigning replaces whatever had the name; deleting forgets it."""
+    """Assigning replaces any attribute of the name, and deleting removes it."""
     with fresh():
         layer = nn.Layer()
         layer.part = 3
@@ -118,7 +118,7 @@ def test_hooks() -> None:
 
 
 def test_containers() -> None:
-    """Indexing, slicing, insertion and names."""
+    """Containers can be indexed, sliced, extended and named."""
     with fresh():
         linear, relu, tanh = nn.Linear(2, 2), nn.ReLU(), nn.Tanh()
         sequence = nn.Sequential(linear, ("act", relu))
@@ -146,7 +146,7 @@ def test_containers() -> None:
 
 
 def test_encoder_layers_have_parameters_of_their_own() -> None:
-    """TransformerEncoder makes the other layers with the arguments of the first."""
+    """TransformerEncoder builds its other layers with the arguments of the first."""
     with fresh():
         first = nn.TransformerEncoderLayer(4, 2, 8, normalize_before=True)
         encoder = nn.TransformerEncoder(first, 3, nn.LayerNorm(4))
@@ -157,7 +157,7 @@ def test_encoder_layers_have_parameters_of_their_own() -> None:
 
 
 def test_activations_by_name() -> None:
-    """Any of paddle.nn.functional, as in Paddle."""
+    """An activation is any function of paddle.nn.functional, as in Paddle."""
     for layer in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
         assert layer(4, 2, 8, activation="silu").activation is nn.functional.silu
         with pytest.raises(ValueError, match="names no activation function: 'rulu'"):
@@ -165,7 +165,7 @@ def test_activations_by_name() -> None:
 
 
 def test_attention_extends_a_cache() -> None:
-    """Step by step with a cache equals all at once with a causal mask."""
+    """Attention step by step with a cache equals attention with a causal mask."""
     with fresh():
         attention = nn.MultiHeadAttention(4, 2)
         x = static.data("x", [1, 3, 4], "float32")
@@ -191,7 +191,7 @@ def test_batch_norm_needs_channels(shape: list[int]) -> None:
 
 @pytest.mark.parametrize("name", ["Conv{}D", "Conv{}DTranspose", "BatchNorm{}D"])
 def test_layers_of_each_rank(name: str) -> None:
-    """They have a format of their own by default, and errors name them."""
+    """Each rank has its own default format, and errors name the class."""
     for rank, data_format in enumerate(("NCL", "NCHW", "NCDHW"), 1):
         layer = getattr(nn, name.format(rank))
         assert signature(layer).parameters["data_format"].default == data_format

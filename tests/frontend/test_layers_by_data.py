@@ -1,4 +1,4 @@
-"""Layers by tags, trees, corners and hashes: numbers of release 1.8.5, or by hand."""
+"""Layers by tags, trees, corners and hashes, with numbers of 1.8.5 or computed by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_rows_are_hashed() -> None:
     ids=["some", "none"],
 )
 def test_sequences_with_a_tag(tag: int, rows: Any, lengths: list[int], weights: Any) -> None:
-    """Where none has it there is one row of the value for none, and no gradient."""
+    """If no sequence has the tag, the result is one row of the default value without gradient."""
     given = np.arange(10, dtype="float32").reshape(5, 2)
     with fresh():
         x, tags = fluid.data("x", [None, 2], lod_level=1), fluid.data("t", [None, 1], "int64", 1)
@@ -77,7 +77,7 @@ def test_rows_with_a_tag() -> None:
 
 
 def test_quadrangles_of_images() -> None:
-    """The first is a whole square of the image, the second of half the pixels of the other."""
+    """The first quadrangle is a square of its image; the second takes every second pixel."""
     image = DRAW.randn(2, 1, 6, 6).astype("float32")
     corners = np.array([[2, 2, 6, 2, 6, 6, 2, 6], [0, 0, 8, 0, 8, 8, 0, 8]], "float32")
     with fresh():
@@ -98,7 +98,7 @@ def test_quadrangles_of_images() -> None:
 
 @pytest.mark.parametrize("still", [True, False])
 def test_cells_at_offsets(still: bool) -> None:
-    """A box of 4 by 4 pixels in two by two cells of one point, moved by half a box or not."""
+    """A box of 4 by 4 pixels has two by two cells of one point, moved by half a box or not."""
     image = DRAW.randn(1, 1, 6, 8).astype("float32")
     with fresh():
         x, rois = fluid.data("x", [None, 1, 6, 8]), fluid.data("r", [None, 4], lod_level=1)
@@ -118,7 +118,7 @@ def test_cells_at_offsets(still: bool) -> None:
 def _pooled_slopes(
     move: Any, parts: tuple[int, int], size: tuple[int, int], image: Any
 ) -> tuple[list[Any], Any]:
-    """The gradients of a sum of squares for images and offsets; and the sum, as a function."""
+    """Return a sum of squares' gradients for images and offsets, and the sum as a function."""
     feed = {"x": image, "t": np.asarray(move).reshape(1, 2, *parts)}
     with fresh():
         x = fluid.data("x", [1, *image.shape[1:]], "float64")
@@ -140,7 +140,7 @@ def _pooled_slopes(
 
 
 def test_slopes_of_offsets_at_pixels() -> None:
-    """A point on a column has no slope along the row; between pixels it has: 1.8.5."""
+    """A point on a column has no slope along the row, but between pixels it has, as in 1.8.5."""
     image = np.random.RandomState(3).randn(1, 1, 5, 6)
     found, _ = _pooled_slopes([0.25, 0.4], (1, 1), (1, 1), image)
     # the corner of the box, half a pixel outside, moves by an eighth and a fifth of it
@@ -154,7 +154,7 @@ def test_slopes_of_offsets_at_pixels() -> None:
 
 @pytest.mark.exhaustive
 def test_slopes_of_parts_that_are_no_square() -> None:
-    """Those of the result: in its backward kernel 1.8.5 takes the offsets of other cells."""
+    """The gradient is the result's; 1.8.5's backward kernel uses the offsets of other cells."""
     draw = np.random.RandomState(4)
     image, moves = draw.randn(1, 1, 7, 8), draw.rand(1, 2, 1, 3)
     found, at = _pooled_slopes(moves, (1, 3), (2, 3), image)
@@ -191,7 +191,7 @@ def test_texts_side_by_side() -> None:
 
 
 def test_a_convolution_on_a_tree() -> None:
-    """Node 1 has the children 2 and 3; the fourth is not there."""
+    """Node 1 has the children 2 and 3; the fourth node is not in the tree."""
     nodes = DRAW.randn(1, 4, 2).astype("float32")
     weight = DRAW.randn(2, 3, 3, 1).astype("float32")
     with fresh():
@@ -212,7 +212,7 @@ def test_a_convolution_on_a_tree() -> None:
 
 
 def test_slopes_of_nodes_for_several_outputs() -> None:
-    """Those of the result, which is linear in the nodes: 1.8.5 mixes filters and outputs."""
+    """The gradient is the result's, linear in the nodes; 1.8.5 mixes filters and outputs."""
     draw = np.random.RandomState(5)
     nodes, weight = draw.randn(1, 3, 2).astype("float32"), draw.randn(2, 3, 2, 2).astype("float32")
     with fresh():

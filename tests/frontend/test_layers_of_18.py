@@ -1,4 +1,4 @@
-"""fluid.layers whose shapes or arguments are those of 1.8.5 alone, such as dot, addmm and randn."""
+"""fluid.layers with shapes or arguments of 1.8.5 only, such as dot, addmm and randn."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_random_numbers_are_written_to_a_variable() -> None:
 
 
 def test_a_shape_in_a_matrix() -> None:
-    """The numbers of a shape are those of the tensor, whatever its own shape."""
+    """A shape is the elements of a tensor, whatever the tensor's own shape."""
     with fresh():
         x = fluid.data("x", [2, 6])
         shape = layers.data("shape", [1, 3], append_batch_size=False)

@@ -1,4 +1,4 @@
-"""Layers that are made of functions: signatures, texts, errors, and classes of users."""
+"""Layers that wrap functions: signatures, texts, errors, and derived classes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MADE = [
 
 @pytest.mark.parametrize("name", MADE)
 def test_help_shows_a_layer(name: str) -> None:
-    """Its docstring, and the arguments of its function with their defaults."""
+    """Help shows the docstring, and the function's arguments with their defaults."""
     layer: Any = getattr(nn, name)
     assert layer is getattr(of_functions, name)
     shown = pydoc.plain(pydoc.render_doc(layer))
@@ -39,7 +39,7 @@ def test_help_shows_a_layer(name: str) -> None:
 
 
 def test_arguments_are_those_of_the_function() -> None:
-    """In their order and with their defaults, but where a row says otherwise."""
+    """Arguments have the function's order and defaults, unless a row overrides them."""
     found = [(p.name, p.default) for p in inspect.signature(nn.AvgPool2D).parameters.values()]
     own = inspect.signature(nn.functional.avg_pool2d).parameters.values()
     assert found == [(p.name, p.default) for p in own if p.name != "x"]
@@ -67,7 +67,7 @@ def test_wrong_arguments_name_the_layer() -> None:
 
 
 class Pool(nn.MaxPool2D):
-    """As scripts derive layers."""
+    """A derived layer, as a script defines it."""
 
     def __init__(self) -> None:
         super().__init__(3, stride=2)
@@ -89,7 +89,7 @@ def test_layers_of_users_derive_from_them() -> None:
 
 
 def test_attributes_are_what_a_call_uses() -> None:
-    """Scripts change a layer that they have made; a weight of a loss is no parameter of it."""
+    """A call uses the current attributes; a loss's weight is not a parameter of it."""
     with fresh():
         x = paddle.static.data("x", [1, 1, 8, 8])
         pool = nn.MaxPool2D(2)

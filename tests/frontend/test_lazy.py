@@ -1,4 +1,4 @@
-"""What `import graphopt` loads, and that names which are loaded later are there all the same."""
+"""The modules that `import graphopt` loads, and names that are loaded on first use."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.smoke
 
 
 def output_of(code: str) -> str:
-    """What a fresh Python prints."""
+    """Run code in a fresh Python, and return its output."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def test_importing_graphopt_loads_nothing_else() -> None:
-    """No front end, no IR, and none of the libraries behind them."""
+    """The import loads no front end, no IR, and none of their libraries."""
     show = "print(*sorted(n for n in sys.modules if n.partition('.')[0] in names))"
     code = f"import sys, graphopt; names = ('graphopt', 'jax', 'xdsl', 'numpy'); {show}"
     assert (
@@ -37,7 +37,7 @@ def test_importing_graphopt_loads_nothing_else() -> None:
 
 
 def test_every_name_is_what_the_stub_says() -> None:
-    """All names can be had, and `dir` and `*` have them."""
+    """Every name of the stub is an attribute, and in `dir` and `*`."""
     assert len(NAMES) > 300
     for name, source in NAMES.items():
         found = getattr(graphopt, name)
@@ -50,7 +50,7 @@ def test_every_name_is_what_the_stub_says() -> None:
 
 
 def test_no_file_of_functions_has_the_name_of_a_function() -> None:
-    """`from graphopt.tensor import x` would give the function before the file is imported."""
+    """Otherwise `from graphopt.tensor import x` would give the function until the file loads."""
     files = {file.stem for file in (STUB.parent / "tensor").glob("*.py")}
     assert not files & set(dir(graphopt.tensor)) - set(vars(graphopt.tensor))
 
@@ -60,7 +60,7 @@ def test_forms_in_place_can_be_had_first() -> None:
 
 
 def test_aliases_and_modules() -> None:
-    """Assignments in the stub are other names of one object; packages are modules."""
+    """An assignment in the stub is another name of one object; packages are modules."""
     assert graphopt.Tensor is graphopt.static.Variable
     assert graphopt.bool == "bool"
     assert NAMES["nn"] == ("graphopt.nn", "")
@@ -68,7 +68,7 @@ def test_aliases_and_modules() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """The message begins as Python's, and refused names are there to explain themselves."""
+    """The message begins as Python's; refused names exist to explain themselves."""
     with pytest.raises(AttributeError, match="module 'graphopt' has no attribute 'reluu'"):
         _ = graphopt.reluu
     with pytest.raises(NotImplementedError, match="dynamic mode"):
@@ -83,7 +83,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     ],
 )
 def test_any_package_first(package: str) -> None:
-    """Variables and programs have their methods, whatever was imported first."""
+    """Variables and programs have their methods, whichever package is imported first."""
     code = (
         f"import graphopt.{package}; from graphopt.ir.program import Program, Variable; "
         "print(Variable.__add__, Variable.abs, Program.state_dict, Variable.__matmul__)"

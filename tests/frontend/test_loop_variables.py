@@ -1,4 +1,4 @@
-"""Loops whose variables take each other's values: all of a round come from the round before.
+"""Loop variables that take each other's values: each iteration reads only the one before.
 
 Paddle 2.6 writes one loop variable after the other; Paddle 3 and Python take all values first.
 """
@@ -50,7 +50,7 @@ _number = count()
 
 
 def _function(lines: list[str], **names: Any) -> Callable[..., Any]:
-    """The function `f` of a source text, which tracing can read again."""
+    """Compile the function `f` of a source text that tracing can read."""
     source, file = "\n".join(lines) + "\n", f"loop_{next(_number)}.py"
     linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     exec(compile(source, file, "exec"), names)  # tracing needs functions with a text
@@ -58,7 +58,7 @@ def _function(lines: list[str], **names: Any) -> Callable[..., Any]:
 
 
 def _whole(first: list[str], loop: str, body: list[str]) -> Callable[..., Any]:
-    """The body in a loop of Python."""
+    """Build a function with the body in a Python loop."""
     counted = [] if loop.startswith("for") else ["i = i + 1"]
     return _function(
         [
@@ -72,7 +72,7 @@ def _whole(first: list[str], loop: str, body: list[str]) -> Callable[..., Any]:
 
 
 def _check(outs: Any, x: Any, plain: Callable[..., Any], trips: int) -> None:
-    """Values and gradient are those of Python; its derivative comes from a complex step."""
+    """Check values and gradient against Python, whose derivative comes from a complex step."""
     weights = [0.5, -1.0, 2.0, 0.25]
     total = paddle.add_n([paddle.sum(v) * w for v, w in zip(outs, weights, strict=True)])
     gradient = static.gradients([total], [x])[0]
@@ -102,7 +102,7 @@ def _feeds() -> tuple[Any, Any, Any, Any]:
 @settings(max_examples=examples(9), deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=FIRST, body=BODY, trips=st.integers(0, 4))
 def test_any_body_of_while_loop(first: list[str], body: list[str], trips: int) -> None:
-    """Copies, permutations and sums of the variables, as in Python; the gradient too."""
+    """Copies, permutations and sums of variables act as in Python, and so does the gradient."""
     step = _function(
         [
             f"def f({', '.join(NAMES)}):",
@@ -123,7 +123,7 @@ def test_any_body_of_while_loop(first: list[str], body: list[str], trips: int) -
 def test_any_body_of_a_traced_loop(
     first: list[str], loop: str, body: list[str], trips: int
 ) -> None:
-    """The same written in Python, where several names may start as one tensor."""
+    """A traced Python loop does so, too, even if several names start as one tensor."""
     whole = _whole(first, loop, body)
     with fresh():
         x, y, i, n = _feeds()
@@ -139,14 +139,14 @@ def one(value: float) -> Any:
 
 @pytest.mark.parametrize("loop", [while_loop, fluid.layers.while_loop])
 def test_a_swap(loop: Any) -> None:
-    """In the loop that writes the given variables too."""
+    """Both kinds of loop can swap variables, including one that writes its arguments."""
     i = paddle.zeros([1], "int64")
     made = loop(lambda i, *_: i < 3, lambda i, a, b: [i + 1, b, a], [i, one(1), one(2)])
     assert [float(v[0]) for v in run(made[1:])] == [2, 1]
 
 
 def test_a_value_that_is_kept_needs_no_copy() -> None:
-    """Only what is overwritten before it is read is copied."""
+    """Only a value that is overwritten before its last read is copied."""
     main = static.default_main_program()
     i = paddle.zeros([1], "int64")
     while_loop(lambda i, *_: i < 3, lambda i, a, b: [i + 1, a + b, b], [i, one(1), one(2)])
@@ -156,7 +156,7 @@ def test_a_value_that_is_kept_needs_no_copy() -> None:
 
 
 def test_arrays_are_swapped() -> None:
-    """A body that returns other arrays than it was given, as in Paddle 3."""
+    """A body may return its arrays in another order, as in Paddle 3."""
     i = paddle.zeros([1], "int64")
     values = [one(value) * 1 for value in (1, 2)]
     for value in values:
@@ -169,7 +169,7 @@ def test_arrays_are_swapped() -> None:
 
 
 def test_a_condition_that_is_a_loop_variable() -> None:
-    """The next condition is of the new values, which may be old ones too."""
+    """The next condition uses the new values, even if they are old values swapped."""
     p, q = paddle.full([1], True), paddle.full([1], False)
     i = paddle.zeros([1], "int64")
     i, *made = while_loop(lambda i, p, q: p, lambda i, p, q: [i + 1, q, p], [i, p, q])
@@ -233,7 +233,7 @@ def sums(x: Any, n: Any) -> Any:
 
 
 def test_a_sum_that_starts_as_a_constant_has_a_gradient() -> None:
-    """In a traced loop; in `while_loop` it has none, as in Paddle 2.6 and 3."""
+    """A traced loop's sum has a gradient; in `while_loop` it has none, as in Paddle 2.6 and 3."""
     x, _, _, n = _feeds()
     (gradient,) = static.gradients([jit.to_static(sums)(x, n)], [x])
     np.testing.assert_allclose(run([gradient], x=X, n=np.array(3))[0], 3 * (2 * X + 2))
@@ -246,7 +246,7 @@ def test_a_sum_that_starts_as_a_constant_has_a_gradient() -> None:
 
 
 def test_branches_that_swap() -> None:
-    """Results of cond, case and switch_case are variables of their own."""
+    """Results of cond, case and switch_case are new variables."""
     a, b, flag = one(1) * 1, one(2) * 1, static.data("flag", [1], "bool")
     swapped = [
         static.nn.cond(flag, lambda: [b, a], lambda: [a, b]),
@@ -260,7 +260,7 @@ def test_branches_that_swap() -> None:
 
 
 def test_memories_of_static_rnn_take_each_others_values() -> None:
-    """The next step reads what this step's memories were."""
+    """The next step reads the memories as they were in this step."""
     steps = static.data("steps", [3, 1], "float32")
     first = one(1), one(2)
     rnn = fluid.layers.StaticRNN()
@@ -304,7 +304,7 @@ def test_rows_of_if_else_take_each_others_values() -> None:
 
 
 class Alternating(nn.decode.Decoder):
-    """A decoder whose flags, input and state take each other's places."""
+    """A decoder whose flags, input and state swap in each step."""
 
     def initialize(self, inits: Any) -> Any:
         flags = paddle.zeros([2, 1], "bool")
@@ -320,14 +320,14 @@ class Alternating(nn.decode.Decoder):
 
 
 def test_a_decoder_that_gives_what_it_was_given() -> None:
-    """All that a step returns is of the step before, the flags too."""
+    """All that a step returns, flags included, has the previous step's values."""
     made, states, *_ = nn.dynamic_decode(Alternating(), max_step_num=4, return_length=True)
     found = run([made, states])
     assert (found[0].ravel().tolist(), found[1].ravel().tolist()) == ([1.0], [1.0])
 
 
 def test_a_switch_decides_before_it_writes() -> None:
-    """A case may write what the condition of a later case reads."""
+    """A case may write a value that a later case's condition reads."""
     x = static.data("x", [1], "float32")
     y, z = x + 0, one(0) + 0
     with fluid.layers.Switch() as switch:
@@ -341,7 +341,7 @@ def test_a_switch_decides_before_it_writes() -> None:
 
 
 def test_parameters_that_are_exchanged() -> None:
-    """An exchange by a temporary, as restoring programs write it, for each of several names."""
+    """Parameters can be exchanged through a temporary, as restoring programs do."""
     names = ["a", "b"]
     for value, name in enumerate(names):
         attr = paddle.ParamAttr(name, paddle.nn.initializer.Constant(float(value)))
@@ -356,7 +356,7 @@ def test_parameters_that_are_exchanged() -> None:
 
 
 def test_what_starts_without_a_gradient_has_none_in_the_loop() -> None:
-    """As in Paddle 2.6.2 and 3.3.1, whatever the loop adds to it."""
+    """A variable that stops gradients at the start has none, as in Paddle 2.6.2 and 3.3.1."""
     x, y = static.data("x", [2], "float64"), static.data("y", [2], "float64")
     x.stop_gradient = False
     body = lambda i, x, y: [i + 1, x * 3.0, y + x]  # noqa: E731

@@ -1,4 +1,4 @@
-"""`case` and `switch_case` of many branches: branches few levels deep, found by halving."""
+"""`case` and `switch_case` of many branches: a shallow tree of branches, built by halving."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 6
 
 @pytest.fixture(autouse=True)
 def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs, scope and names of this test's own; a few branches are many."""
+    """Enter new programs, scope and names, and set low limits for many branches."""
     monkeypatch.setattr(control_flow, "_NESTED", 3)
     monkeypatch.setattr(choices, "_MANY", 3)
     with fresh():
@@ -54,7 +54,7 @@ def _depth(program: Any) -> int:
 
 
 def _check(choose: Any, count: int, indices: Sequence[int]) -> None:
-    """Values and gradients; without a default the last function is it."""
+    """Check values and gradients; without a default the last function is the default."""
     x, i = _data()
     y = choose(i, [_times(x, j) for j in range(count)])
     gradient = static.gradients([y], [x])[0]
@@ -67,14 +67,14 @@ def _check(choose: Any, count: int, indices: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("choose", [_switch, _case])
 def test_values_and_gradients(choose: Any) -> None:
-    """Of the first, the last, a middle one, and where no condition holds."""
+    """The first, the last and a middle branch are right, and so is no match."""
     _check(choose, MANY, [0, 1, 4, MANY - 1, MANY, -3])
     assert _depth(static.default_main_program()) == 3
 
 
 @pytest.mark.parametrize(("count", "depth"), [(17, 16), (18, 5), (100, 7)])
 def test_depths(count: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few branches are written one in the other, as by Paddle."""
+    """A few branches are nested, as in Paddle."""
     monkeypatch.undo()
     x, i = _data()
     _switch(i, [_times(x, j) for j in range(count)])
@@ -84,7 +84,7 @@ def test_depths(count: int, depth: int, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("choose", [_switch, _case])
 def test_a_thousand(choose: Any) -> None:
-    """Ten levels, each of which halves them."""
+    """A thousand branches are ten levels of halves."""
     x, i = _data()
     y = choose(i, [_times(x, j) for j in range(1000)])
     for index in (0, 511, 999, 1000):
@@ -95,7 +95,7 @@ def test_a_thousand(choose: Any) -> None:
 
 @pytest.mark.parametrize("count", [3, MANY])
 def test_functions_are_called_once_in_the_order_of_nested_ones(count: int) -> None:
-    """So parameters that branches make have the names that Paddle gives them."""
+    """The order of calls is Paddle's, so the names of parameters are, too."""
     x, i = _data()
     called: list[int] = []
 
@@ -110,7 +110,7 @@ def test_functions_are_called_once_in_the_order_of_nested_ones(count: int) -> No
 
 
 def test_the_first_condition_that_holds() -> None:
-    """Also where later ones hold too; the default where none does."""
+    """The first true condition wins, even if later ones are true; otherwise the default."""
     x, i = _data()
     pairs = [(i < j, _times(x, j)) for j in range(1, MANY)]
     y = static.nn.case(pairs, _times(x, 50))
@@ -120,7 +120,7 @@ def test_the_first_condition_that_holds() -> None:
 
 
 def test_structures() -> None:
-    """Branches give any structure, as two do."""
+    """Branches may return any structure, as two branches may."""
     x, i = _data()
     made = _switch(i, [lambda j=j: {"a": [x * float(j)], "b": x + j} for j in range(MANY)])
     found = run([made["a"][0], made["b"]], x=X, i=np.array([4], "int32"))
@@ -128,7 +128,7 @@ def test_structures() -> None:
 
 
 def test_saved_and_read(tmp_path: Path) -> None:
-    """As any nested branches of Paddle."""
+    """The program is saved as nested branches of Paddle are."""
     x, i = _data()
     y = _switch(i, [_times(x * weight("w", [1.0, 1.0]), j) for j in range(MANY)])
     exe = static.Executor(paddle.CPUPlace())
@@ -145,7 +145,7 @@ def test_saved_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_the_derivative_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same as JAX's: parameters of one branch, of all, and several results."""
+    """Derivatives are JAX's: for parameters of one branch, of all, and several results."""
     x, i = _data()
     shared = weight("shared", [0.5, 2.0])
     own = [weight(f"w{j}", [j + 1.0, j - 3.0]) for j in range(MANY)]
@@ -185,7 +185,7 @@ def test_the_derivative_by_branch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 def test_a_branch_computed_again_draws_the_same_numbers() -> None:
-    """The gradient goes through the elements that the forward pass kept."""
+    """The gradient passes through the elements that the forward pass kept."""
     x = static.data("x", [64], "float32")
     x.stop_gradient = False
     i = static.data("i", [1], "int32")
@@ -200,7 +200,7 @@ def test_a_branch_computed_again_draws_the_same_numbers() -> None:
 
 
 def test_branches_that_read_nothing_have_no_gradient() -> None:
-    """Constants among the branches."""
+    """Branches may be constants, which have no gradient."""
     x, i = _data()
     functions = [_times(x, j) if j % 2 else lambda: paddle.ones([2]) for j in range(MANY)]
     y = _switch(i, functions)

@@ -1,4 +1,4 @@
-"""Pixels of objects for Mask R-CNN in scripts: the results of Paddle 2.6.2, and wrong uses."""
+"""Mask R-CNN's masks of objects in scripts: the results of Paddle 2.6.2, and wrong uses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def inputs(levels: int = 3) -> list[Any]:
 
 
 def test_objects_of_several_polygons() -> None:
-    """The second polygon of an object lies in the first one, and adds nothing to it."""
+    """The second polygon of an object is inside the first, and adds nothing."""
     with fresh() as main:
         fetches = list(fluid.layers.generate_mask_labels(*inputs(), 3, 6))
         feed = {

@@ -1,4 +1,4 @@
-"""Operators that update several parameters at once do what one for each of them does."""
+"""Operators that update several parameters at once equal one operator per parameter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = [(2, 3), (4,)]
 
 
 def values(state: list[str]) -> dict[str, list[Any]]:
-    """Parameters, gradients and state of an optimizer, by slot."""
+    """Draw parameters, gradients and state of an optimizer, by slot."""
     drawn = {
         slot: [DRAW.rand(*shape).astype("float32") for shape in SHAPES]
         for slot in ["Param", "Grad", *state]
@@ -28,7 +28,7 @@ def values(state: list[str]) -> dict[str, list[Any]]:
 
 
 def stepped(type: str, given: dict[str, list[Any]], attrs: Any, rates: int = 1) -> list[Any]:
-    """Parameters and state after one step, by one operator or by one for each parameter."""
+    """Return parameters and state after one step, by one operator or by one per parameter."""
     merged = type.startswith("merged_")
     with fresh():
         feed: dict[str, Any] = {}
@@ -85,7 +85,7 @@ def test_merged(type: str, attrs: Any, state: list[str], rates: int) -> None:
 
 
 def test_without_penalties() -> None:
-    """Lists that are left empty mean no regularisation."""
+    """Empty lists mean no regularization."""
 
     def bare(which: dict[str, int]) -> dict[str, Any]:
         none = {"regularization_method": [], "regularization_coeff": []}

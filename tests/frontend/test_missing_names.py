@@ -1,4 +1,4 @@
-"""Names of Paddle that graphopt lacks: each error says so, and what to use instead."""
+"""Names of Paddle that graphopt lacks: each error says so, and names a replacement."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def ours(space: str) -> str:
 
 
 def spaces() -> Iterator[str]:
-    """The modules and classes with public names that graphopt has."""
+    """Yield the modules and classes of graphopt that have public names."""
     for space in public_names():
         if not missing_module(space) and space != "paddle.batch":  # a function since 1.8
             yield space
 
 
 def error_of(owner: Any, name: str) -> str | None:
-    """The message of the AttributeError for a missing name, None if the name is there."""
+    """Return the message of the AttributeError for a missing name, or None."""
     try:
         getattr(owner, name)
     except AttributeError as error:
@@ -58,7 +58,7 @@ def error_of(owner: Any, name: str) -> str | None:
 
 @pytest.mark.parametrize("space", [*spaces()])
 def test_a_missing_name_says_what_to_use(space: str) -> None:
-    """As an attribute of a module or an object, for every public name of three releases."""
+    """Every public name of three releases exists, or its error names a replacement."""
     with fresh():
         owner = OBJECTS[space]() if space in OBJECTS else import_module(ours(space))
         for name in sorted(public_names()[space]):
@@ -78,7 +78,7 @@ def test_an_import_of_a_missing_name_says_the_same(space: str) -> None:
 
 
 def test_an_import_of_a_missing_module_says_what_to_use() -> None:
-    """Every public module in it, too; and each row of the table is about a missing module."""
+    """Inner public modules are covered, and each row of the table is for a missing module."""
     inner = [space for space in public_names() if missing_module(space)]
     for space in sorted({*MODULES, *inner}):
         with pytest.raises(ImportError) as raised:
@@ -88,7 +88,7 @@ def test_an_import_of_a_missing_module_says_what_to_use() -> None:
 
 
 def advice() -> Iterator[str]:
-    """All that refusals recommend."""
+    """Yield all replacements that errors recommend."""
     yield from MODULES.values()
     for rows in missing._ADVICE.values():
         yield from rows
@@ -105,7 +105,7 @@ def test_what_is_recommended_exists(text: str) -> None:
 
 
 def test_advice_is_for_missing_names() -> None:
-    """A name that graphopt has by now must leave the table."""
+    """A name that graphopt has must not be in the table."""
     with fresh():
         for space, rows in missing._ADVICE.items():
             owner = OBJECTS[space]() if space in OBJECTS else import_module(ours(space))
@@ -135,7 +135,7 @@ def test_names_that_paddle_lacks_have_the_error_of_python() -> None:
     ],
 )
 def test_the_nearest_name_is_in_the_message(space: str, name: str, near: str) -> None:
-    """A log without a traceback has it, too."""
+    """The message has the nearest name, for logs without a traceback."""
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; did you mean '{near}'"):
         getattr(import_module(space), name)
 
@@ -159,7 +159,7 @@ def test_the_nearest_member_is_in_the_message() -> None:
     ],
 )
 def test_modules_of_other_releases(name: str, own: str) -> None:
-    """The module itself under another name: as an import, and as an attribute."""
+    """A module has other releases' names, as an import and as an attribute."""
     module = import_module(f"graphopt.{own}")
     assert import_module(f"graphopt.{name}") is module
     assert error_of(paddle, name.partition(".")[0]) is None
@@ -169,7 +169,7 @@ def test_modules_of_other_releases(name: str, own: str) -> None:
     "space", ["paddle.sparse", "paddle.sparse.nn", "paddle.sparse.nn.functional"]
 )
 def test_names_of_sparse_tensors_say_what_to_write(space: str) -> None:
-    """They can be imported, and refuse when they are called."""
+    """The names can be imported, and raise when they are called."""
     module = import_module(ours(space))
     for name in sorted(public_names()[space] - {"creation", "functional", "nn"}):
         words = rf"{space}\.{name} is not supported: XLA computes with dense.*Instead: "
@@ -178,7 +178,7 @@ def test_names_of_sparse_tensors_say_what_to_write(space: str) -> None:
 
 
 def test_what_is_written_instead_of_sparse_tensors() -> None:
-    """By the advice for the two forms, and for a softmax over the places that are there."""
+    """The advice works for both sparse forms, and for a softmax over stored elements."""
     crows = np.array([0, 1, 3])
     with fresh():
         indices = paddle.to_tensor(np.array([[0, 1, 1], [1, 0, 2]]))

@@ -1,4 +1,4 @@
-"""Half precision: programs with their casts, and trainings, as Paddle's."""
+"""Half precision: programs with Paddle's casts, and trainings with its losses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ALL_BUT_A_FEW = pytest.mark.exhaustive
 
 
 def minimized(net: Callable[..., Any], optimizer: Callable[[], Any]) -> tuple[Any, Any]:
-    """The loss of a network in the default program, and the optimizer that minimizes it."""
+    """Minimize a network's loss in the default program; return loss and optimizer."""
     x, y = static.data("x", [None, 8]), static.data("y", [None, 1], "int64")
     loss = net(x, y)
     made = optimizer()
@@ -46,12 +46,12 @@ def minimized(net: Callable[..., Any], optimizer: Callable[[], Any]) -> tuple[An
 
 
 def own_types(block: Any) -> list[str]:
-    """The operators of a block, the backward pass left out."""
+    """List the operators of a block without the backward pass."""
     return [op.type for op in block.ops if not op.role & OpRole.BACKWARD]
 
 
 def decorated(case: str) -> Any:
-    """The optimizer of a recorded case."""
+    """Return the optimizer of a recorded case."""
     sgd = paddle.optimizer.SGD(0.1)
     match case.split():
         case [_, "old"]:
@@ -85,7 +85,7 @@ USUAL = ("mlp float16 O1", "conv float16 O2", "trans float16 O1", "mlp bf16", "c
     ],
 )
 def test_the_program_is_paddles(case: str) -> None:
-    """Operator by operator, but for the backward pass, which is one operator here."""
+    """The operators are Paddle's, except for the backward pass, which is one operator here."""
     with fresh() as (main, _):
         minimized(PLAIN_NETS[case.split()[0]], lambda: decorated(case))
         assert own_types(main.global_block()) == RECORDED["programs"][case].split()
@@ -93,7 +93,7 @@ def test_the_program_is_paddles(case: str) -> None:
 
 @pytest.mark.parametrize("case", RECORDED["fluid_programs"])
 def test_the_program_is_that_of_1_8(case: str) -> None:
-    """Block by block; a reshape2 here and there says that a shape is [1] in Paddle 1."""
+    """The blocks are Paddle's; some have a reshape2, as a shape is [1] in Paddle 1."""
     lists = mixed_precision.AutoMixedPrecisionLists(["softmax"], ["relu"], ["fc_0.tmp_0"])
     options = {"amp_lists": lists, "use_dynamic_loss_scaling": False} if "lists" in case else {}
     with fresh() as (main, _):
@@ -105,7 +105,7 @@ def test_the_program_is_that_of_1_8(case: str) -> None:
 
 
 def train(fetches: list[Any], overflows: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The fetches of twenty steps; the feed overflows in some of them."""
+    """Return the fetches of twenty steps; in some of them the feed overflows."""
     start()
     rows: list[list[float]] = []
     for step in range(20):
@@ -118,7 +118,7 @@ def train(fetches: list[Any], overflows: tuple[int, ...]) -> np.ndarray[Any, Any
 
 
 def compare(found: np.ndarray[Any, Any], recorded: dict[str, Any], rtol: float) -> None:
-    """The losses of the steps without overflow, and every factor."""
+    """Compare the losses of the steps without overflow, and every loss scaling factor."""
     loss = np.array(recorded["loss"], "float64")
     where = np.isfinite(loss)
     np.testing.assert_allclose(found[where, 0], loss[where], rtol=rtol)
@@ -127,14 +127,14 @@ def compare(found: np.ndarray[Any, Any], recorded: dict[str, Any], rtol: float) 
 
 
 def cases(losses: str, usual: tuple[str, ...]) -> list[Any]:
-    """The names of recorded trainings; some of them in every run."""
+    """Return the names of recorded trainings; all but the usual ones are marked."""
     return [pytest.param(n, marks=() if n in usual else ALL_BUT_A_FEW) for n in RECORDED[losses]]
 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("case", cases("losses", ("mlp scaled adam", "conv scaled momentum")))
 def test_losses_are_paddles(case: str) -> None:
-    """With overflows at steps 3 and 9 to 12; bfloat16 within its precision."""
+    """Losses are Paddle's, with overflows at steps 3 and 9 to 12; bfloat16 has its precision."""
     net, kind, name = case.split()
 
     def scaled() -> Any:
@@ -163,7 +163,7 @@ def test_losses_are_paddles(case: str) -> None:
 
 @pytest.mark.parametrize("case", cases("fluid_losses", ("mlp adam",)))
 def test_losses_are_those_of_1_8(case: str) -> None:
-    """With overflows at steps 3 and 9 to 15."""
+    """Losses are those of 1.8, with overflows at steps 3 and 9 to 15."""
     net, name = case.split()
 
     def scaled() -> Any:
@@ -180,7 +180,7 @@ def test_losses_are_those_of_1_8(case: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["O1", "O2"])
 def test_float16_trains_like_float32(level: str) -> None:
-    """Within the precision of float16; at O2 with half parameters and master weights."""
+    """Losses agree within float16's precision; O2 has half parameters and master weights."""
     losses: dict[str, Any] = {}
     for name in ("float32", "float16"):
         with fresh() as (main, _):
@@ -210,7 +210,7 @@ def test_float16_trains_like_float32(level: str) -> None:
 
 
 def test_master_weights_take_the_rounded_values() -> None:
-    """Only with `rewrite_master_weight`."""
+    """Master weights are rewritten only with `rewrite_master_weight`."""
     with fresh() as (main, startup):
         x = static.data("x", [4, 8])
         weights = networks.attr("w", (8, 2), 1)
@@ -231,7 +231,7 @@ def test_master_weights_take_the_rounded_values() -> None:
 
 @pytest.mark.exhaustive
 def test_devices_share_the_factor() -> None:
-    """Data parallelism takes the loss of the script, whose multiple is differentiated."""
+    """Data parallelism takes the script's loss, whose multiple is differentiated."""
     with fresh() as (main, _):
         loss, made = minimized(networks.mlp, lambda: amp.decorate(paddle.optimizer.SGD(0.2)))
         start()
@@ -249,7 +249,7 @@ def test_devices_share_the_factor() -> None:
 
 
 def test_the_guard_of_o2() -> None:
-    """Only operators of the guard compute in half precision, and their parameters."""
+    """Only operators in the guard, and their parameters, are in half precision."""
     with fresh() as (main, _):
         x, y = static.data("x", [4, 8]), static.data("y", [4, 1], "int64")
         with amp.fp16_guard():
@@ -267,7 +267,7 @@ def test_the_guard_of_o2() -> None:
 
 
 def test_loops_and_branches_compute_in_float32() -> None:
-    """Values that they read or change keep float32; a step runs."""
+    """Values that loops and branches read or change stay float32; a step runs."""
     with fresh() as (main, _):
         x = static.data("x", [4, 8])
         hidden = static.nn.fc(x, 8, bias_attr=False)
@@ -285,7 +285,7 @@ def test_loops_and_branches_compute_in_float32() -> None:
 
 
 def test_a_cast_is_not_read_after_its_source_changed() -> None:
-    """The second product reads a second cast."""
+    """After its operand changes, the second product reads a second cast."""
     with fresh() as (main, _):
         x, w = static.data("x", [2, 2]), weight("w", np.eye(2))
         first = paddle.matmul(x, w)
@@ -300,7 +300,7 @@ def test_a_cast_is_not_read_after_its_source_changed() -> None:
 
 
 def test_a_failed_rewrite_leaves_the_program() -> None:
-    """An operator that does not take half precision names its line, and nothing has changed."""
+    """An operator that refuses half precision is named with its line; the program is unchanged."""
     with fresh() as (main, _):
         x, y = static.data("x", [4, 8]), static.data("y", [8, 8], "float64")
         hidden = paddle.cast(static.nn.fc(x, 8), "float64")
@@ -313,7 +313,7 @@ def test_a_failed_rewrite_leaves_the_program() -> None:
 
 
 def test_arguments() -> None:
-    """Unknown levels and dtypes, lists that overlap, and calls in the wrong order."""
+    """Unknown levels and dtypes, overlapping lists, and calls in the wrong order raise."""
     sgd = paddle.optimizer.SGD(0.1)
     with pytest.raises(ValueError, match="level should be"):
         amp.decorate(sgd, level="O3")
@@ -338,7 +338,7 @@ def test_arguments() -> None:
 
 
 def test_level_zero_casts_nothing() -> None:
-    """O0 only scales the loss."""
+    """Level O0 only scales the loss."""
     with fresh() as (main, _):
         minimized(networks.mlp, lambda: amp.decorate(paddle.optimizer.SGD(0.1), level="O0"))
         assert "cast" not in types(main)

@@ -26,7 +26,7 @@ NAMED = (
 
 
 def tried(names: Sequence[str]) -> list[Any]:
-    """All models, of which those with these names are tried by default."""
+    """Return all models; those not in `names` are marked exhaustive."""
     rest = pytest.mark.exhaustive
     return [name if name in names else pytest.param(name, marks=rest) for name in MODELS]
 
@@ -34,7 +34,7 @@ def tried(names: Sequence[str]) -> list[Any]:
 @pytest.mark.every(5)
 @pytest.mark.parametrize("name", tried(NAMED))
 def test_parameters_are_those_of_paddle(name: str) -> None:
-    """Names, shapes, order, and the names of the variables."""
+    """Keys, shapes, order and names of variables are Paddle's."""
     found = description(paddle, name, compute=False)
     assert found == {key: RECORDS[name][key] for key in ("state", "variables")}
 
@@ -42,7 +42,7 @@ def test_parameters_are_those_of_paddle(name: str) -> None:
 @pytest.mark.every(5)
 @pytest.mark.parametrize("name", tried(["LeNet"]))
 def test_results_are_those_of_paddle(name: str) -> None:
-    """With the same weights and the same image."""
+    """The results for the same weights and image are Paddle's."""
     results = description(paddle, name)["results"]
     for found, expected in zip(results, RECORDS[name]["results"], strict=True):
         scale = np.abs(expected).max()
@@ -50,7 +50,7 @@ def test_results_are_those_of_paddle(name: str) -> None:
 
 
 def test_weights_come_from_a_local_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the folder, or of a path; the startup program does not overwrite them."""
+    """Weights are read from the folder or a path; the startup program keeps them."""
     monkeypatch.setattr(pretrained, "WEIGHTS_HOME", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="put SqueezeNet1_1_pretrained"), fresh():
         models.squeezenet1_1(pretrained=True)
@@ -72,7 +72,7 @@ def test_weights_come_from_a_local_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.exhaustive
 def test_features_without_a_classifier() -> None:
-    """Images stay images without a pool and classes; a model without weights is refused."""
+    """Without pool and classes the result is an image; a model without weights is refused."""
     with fresh():
         x = static.data("x", [1, 3, 64, 64], "float32")
         assert models.resnet18(num_classes=0, with_pool=False)(x).shape == (1, 512, 2, 2)
@@ -84,7 +84,7 @@ def test_features_without_a_classifier() -> None:
 
 
 def test_networks_of_the_parts_of_a_resnet() -> None:
-    """A block and a network of one's own, with another normalisation and dilated layers."""
+    """A script may define a block and a network, with other norms and dilation."""
 
     class Block(models.resnet.BottleneckBlock):
         def __init__(

@@ -1,4 +1,4 @@
-"""Automatic names, parameters and their first values."""
+"""Automatic names, parameters and their initial values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ nn = paddle.nn
     ],
 )
 def test_dtypes_have_the_names_of_numpy(name: Any, dtype: str) -> None:
-    """As in Paddle, where 16 bits without a sign hold a bfloat16."""
+    """dtypes have NumPy's names; uint16 is bfloat16, as in Paddle."""
     with fresh():
         assert static.data("x", [2], name).dtype == dtype
         assert paddle.cast(paddle.ones([2]), name).dtype == dtype
@@ -32,7 +32,7 @@ def test_dtypes_have_the_names_of_numpy(name: Any, dtype: str) -> None:
 
 
 def test_static_layers_name_their_parameters_as_paddle() -> None:
-    """The names and shapes that Paddle 2.6.2 gives, in the order of creation."""
+    """Names and shapes are those of Paddle 2.6.2, in the order of creation."""
     with fresh() as (main, _):
         x = static.data("x", [None, 4], "float32")
         image = static.data("img", [None, 1, 6, 6], "float32")
@@ -60,7 +60,7 @@ def test_static_layers_name_their_parameters_as_paddle() -> None:
 
 
 def test_layer_classes_name_their_parameters_as_paddle() -> None:
-    """The names and shapes that Paddle 3.3.1 gives."""
+    """Names and shapes are those of Paddle 3.3.1."""
     with fresh():
         layers = [
             nn.Linear(2, 3),
@@ -99,7 +99,7 @@ def test_layer_classes_name_their_parameters_as_paddle() -> None:
 
 
 def test_temporaries_are_named_after_their_layer() -> None:
-    """`relu_0.tmp_0` for a function, `tmp_0` for an operator symbol, the given name otherwise."""
+    """A function gives `relu_0.tmp_0`, an operator symbol `tmp_0`, and `name` its own prefix."""
     with fresh():
         x = static.data("x", [2], "float32")
         made = [nn.functional.relu(x), paddle.mean(x), x + x, paddle.tanh(x, name="mine")]
@@ -113,7 +113,7 @@ def test_temporaries_are_named_after_their_layer() -> None:
 
 
 def test_initial_values() -> None:
-    """Paddle's default initializers: which operator, and which constants."""
+    """Initializers have Paddle's operators and constants."""
     with fresh() as (_, startup):
         static.nn.fc(static.data("x", [None, 4], "float32"), 8)
         static.nn.conv2d(static.data("i", [None, 3, 6, 6], "float32"), 2, 3)
@@ -125,7 +125,7 @@ def test_initial_values() -> None:
 
 
 def test_program_seed_is_copied_when_an_operator_is_made() -> None:
-    """Setting it later changes nothing; equal seeds give equal parameters."""
+    """A later seed changes nothing; equal seeds give equal parameters."""
     with fresh() as (main, startup):
         startup.random_seed = main.random_seed = 5
         x = static.data("x", [None, 4], "float32")
@@ -143,7 +143,7 @@ def test_program_seed_is_copied_when_an_operator_is_made() -> None:
 
 
 def test_a_name_shares_a_parameter() -> None:
-    """Two layers with one name have one parameter, initialised once; shapes must agree."""
+    """Layers with one name share one parameter, initialized once; shapes must agree."""
     with fresh() as (main, startup):
         x = static.data("x", [None, 4], "float32")
         static.nn.fc(x, 3, weight_attr="shared", bias_attr=False)
@@ -155,7 +155,7 @@ def test_a_name_shares_a_parameter() -> None:
 
 
 def test_global_initializer_yields_to_the_parameter_attribute() -> None:
-    """The global initializer replaces a layer's default, but not what a ParamAttr says."""
+    """The global initializer replaces a layer's default, but not a ParamAttr's."""
     constant = nn.initializer.Constant
     nn.initializer.set_global_initializer(constant(2.0), constant(3.0))
     try:
@@ -170,7 +170,7 @@ def test_global_initializer_yields_to_the_parameter_attribute() -> None:
 
 
 def test_data_refuses_another_variable_of_its_name() -> None:
-    """Declaring the same input again gives the same variable; another type is an error."""
+    """Declaring an input again returns the variable; another type is an error."""
     with fresh():
         x = static.data("x", [None, 4], "float32")
         assert static.data("x", [-1, 4]) is x
@@ -181,7 +181,7 @@ def test_data_refuses_another_variable_of_its_name() -> None:
 
 
 def test_name_scope_and_device_are_noted_on_operators() -> None:
-    """`op_namescope` nests, `op_device` is as given; both end with their block."""
+    """`op_namescope` nests, `op_device` is the guard's; both end with their block."""
     with fresh() as (main, _):
         x = static.data("x", [2], "float32")
         with static.name_scope("outer"), static.name_scope("inner"), static.device_guard("gpu:0"):
@@ -205,7 +205,7 @@ def test_name_scope_and_device_are_noted_on_operators() -> None:
     "other", [{"shape": [3]}, {"dtype": "int64"}, {"lod_level": 1}, {"persistable": True}]
 )
 def test_a_name_is_taken_by_another_variable(other: dict[str, Any]) -> None:
-    """One that differs in what is given; one without differences is the same."""
+    """A variable that differs in a stated fact is refused; otherwise it is the same one."""
     with fresh() as (main, _):
         block = main.global_block()
         made = block.create_var("x", [2, -1], "float32")

@@ -1,4 +1,4 @@
-"""Forms of calls that scripts of Paddle 2.6 use."""
+"""Calls as scripts of Paddle 2.6 write them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_parameter_by_its_shape_alone() -> None:
 
 
 def test_a_schedule_without_parameters_has_its_variable() -> None:
-    """Its value is that of the schedule at each run, as in Paddle 2.6.2."""
+    """The variable has the schedule's value in each run, as in Paddle 2.6.2."""
     schedule = paddle.optimizer.lr.StepDecay(0.5, 1, 0.1)
     with fresh():
         optimizer = paddle.optimizer.Adam(schedule)
@@ -57,7 +57,7 @@ def test_an_inference_model_of_trainers(tmp_path: Path) -> None:
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
-    """The errors are those of Paddle too: ValueError, RuntimeError and TypeError."""
+    """Errors are Paddle's, too: ValueError, RuntimeError and TypeError."""
     with fresh() as (main, _):
         exe = static.Executor()
         with pytest.raises(ValueError, match="no model: looked for"):
@@ -85,7 +85,7 @@ def test_what_has_no_meaning() -> None:
 
 
 def test_steps_of_an_optimizer_one_by_one() -> None:
-    """Clips that were noted and terms of regularizers are added to pairs of a script."""
+    """The clip that is set, and regularizers, apply to pairs of a script."""
     with fresh() as (main, _):
         attr = paddle.ParamAttr("w", regularizer=paddle.regularizer.L2Decay(0.5))
         w = static.create_parameter([2], "float32", attr=attr)

@@ -1,4 +1,4 @@
-"""Forms of calls that scripts of Paddle 3 use in static mode."""
+"""Calls as scripts of Paddle 3 write them in static mode."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_errors_of_dynamic_mode_are_assertions_too() -> None:
 
 
 def test_parts_of_a_dataset_by_fractions() -> None:
-    """As Paddle: what rounding down leaves over goes to the subsets in turn."""
+    """Sizes are rounded down, and the remainder goes to the subsets in turn, as in Paddle."""
     with pytest.warns(UserWarning, match="split at index 1 is 0"):
         parts = paddle.io.random_split(range(5), [0.3, 0.0, 0.7])  # type: ignore[arg-type]
     assert [len(part) for part in parts] == [2, 0, 3]
@@ -41,7 +41,7 @@ def test_parts_of_a_dataset_by_fractions() -> None:
 
 
 def test_an_executor_prunes_a_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The method that prunes may be replaced; it is called once for the same feeds and fetches."""
+    """The pruning method may be replaced; it runs once for the same feeds and fetches."""
     pruned: list[tuple[object, ...]] = []
     original = Executor._prune_program
 
@@ -103,7 +103,7 @@ def test_the_operators_on_a_path() -> None:
 
 
 def test_gradients_with_optimizer() -> None:
-    """An SGD step of w by the derivative of sum(3 w), which is 3."""
+    """SGD steps w by the derivative of sum(3 w), which is 3."""
     with fresh() as (main, _):
         w = static.create_parameter([2], "float32", attr=paddle.ParamAttr("w"))
         loss = paddle.sum(w * 3.0)
@@ -153,7 +153,7 @@ def test_a_predictor_takes_a_lod_tensor() -> None:
 
 
 def test_a_truncated_normal_between_bounds() -> None:
-    """The bounds are those of the numbers, not of the deviations from the mean."""
+    """The bounds limit the numbers, not their deviations from the mean."""
     kind = paddle.nn.initializer.TruncatedNormal
     with fresh() as (_, startup):
         narrow = static.create_parameter(
@@ -172,7 +172,7 @@ def test_a_truncated_normal_between_bounds() -> None:
 
 
 def test_values_one_after_the_other_in_a_buffer() -> None:
-    """Each `load` reads one, and leaves the buffer where the next one begins."""
+    """Each `load` reads one value, and leaves the buffer at the next."""
     buffer = BytesIO()
     paddle.save(np.arange(3), buffer)
     paddle.save({"w": np.ones(2)}, buffer)

@@ -1,4 +1,4 @@
-"""Names by which modules that define layers check inputs, make constants and seed programs."""
+"""Names that modules with layers use to check inputs, make constants and seed programs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_variable_can_be_fed_in_any_shape() -> None:
 
 
 def test_layers_keep_what_they_were_made_of() -> None:
-    """Where models of users read it."""
+    """Layers keep their arguments as attributes, where models of users read them."""
     nn = paddle.nn
     with static.program_guard(static.Program()):
         table = nn.Embedding(4, 3)

@@ -23,7 +23,7 @@ def value(name: str) -> np.ndarray:
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("dim", "axes"), [(0, (1,)), (1, (0,)), (None, None), (-1, None)])
 def test_a_weight_as_length_times_direction(dim: int | None, axes: tuple[int, ...] | None) -> None:
-    """At first it is the weight; then its norms are g, whatever v is."""
+    """At first the product is the weight; later its norms are g, whatever v is."""
     with fresh() as (main, _):
         layer = utils.weight_norm(nn.Linear(3, 2, bias_attr=False), dim=dim)
         assert list(layer.state_dict()) == ["weight_v", "weight_g"]
@@ -46,7 +46,7 @@ def test_a_weight_as_length_times_direction(dim: int | None, axes: tuple[int, ..
 @pytest.mark.every(2)
 @pytest.mark.parametrize("layer", [nn.Linear, nn.Conv1D])
 def test_a_weight_over_its_largest_singular_value(layer: type[nn.Layer]) -> None:
-    """Each run moves the vectors closer to it; a program that evaluates leaves them."""
+    """Each run moves the vectors closer; an evaluation program does not change them."""
     with fresh():
         made = utils.spectral_norm(layer(4, 3, *([2] if layer is nn.Conv1D else [])))
         assert list(made.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
@@ -86,7 +86,7 @@ def test_wrong_uses() -> None:
 
 
 def test_parameters_as_a_vector() -> None:
-    """There and back, as a program that writes them."""
+    """Parameters become a vector, and an operator of a program writes them back."""
     with fresh():
         layer = nn.Linear(2, 3)
         vector = utils.parameters_to_vector(layer.parameters())

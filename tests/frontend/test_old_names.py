@@ -1,4 +1,4 @@
-"""Keywords of Paddle 1.8, dtypes that follow the default one, and more of what scripts call."""
+"""Keywords of Paddle 1.8, dtypes that follow the default dtype, and other calls of scripts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def static_mode() -> None:
 
 
 def run(build: Callable[[Any], Any], x: np.ndarray[Any, Any] = GRID) -> list[np.ndarray[Any, Any]]:
-    """What a function makes of a fed tensor."""
+    """Run a function of a fed tensor, and return its results."""
     program = Program()
     with program_guard(program, Program()):
         outs = build(data("x", list(x.shape), str(x.dtype)))
@@ -32,7 +32,7 @@ def run(build: Callable[[Any], Any], x: np.ndarray[Any, Any] = GRID) -> list[np.
 
 
 def test_keywords_of_1_8() -> None:
-    """`input`, `dim`, `dims` and their kind are `x` and `axis` since 2.0."""
+    """`input`, `dim`, `dims` and others are `x` and `axis` since 2.0."""
     numbers = np.array([2, 0])
     found = run(
         lambda x: [
@@ -61,7 +61,7 @@ def test_keywords_of_1_8() -> None:
 
 
 def test_ranges_have_the_default_dtype() -> None:
-    """As what else makes tensors of floats does."""
+    """Ranges have the default dtype, as other functions that make float tensors."""
     before = paddle.get_default_dtype()
     paddle.set_default_dtype("float64")
     try:
@@ -82,9 +82,9 @@ def test_ranges_have_the_default_dtype() -> None:
 
 
 def test_the_smaller_of_two_middles() -> None:
-    """With the mode "min" the median is an element, and comes with its position.
+    """With mode "min" the median is an element, and comes with its position.
 
-    Else that of integers is float32, as in 2.6.2 and 3.3.1.
+    In other modes the median of integers is float32, as in 2.6.2 and 3.3.1.
     """
     x = np.array([[3.0, 1, 4, 1], [5, 9, 2, 6], [0, np.nan, 1, 2]])
     middle, place = run(lambda x: paddle.median(x, axis=1, mode="min"), x)
@@ -97,12 +97,12 @@ def test_the_smaller_of_two_middles() -> None:
 
 
 def test_abs_of_a_variable() -> None:
-    """Python's own function."""
+    """Python's abs takes a Variable."""
     np.testing.assert_array_equal(run(lambda x: abs(x), -GRID)[0], GRID)
 
 
 def test_epsilon_of_adam() -> None:
-    """Programs say which they mean: fluid's by an attribute, files by the version of Paddle."""
+    """Fluid's programs mark their epsilon by an attribute, files by the version of Paddle."""
 
     def kinds(program: Program) -> set[bool]:
         module = parse_program(program, ("x",), ())
@@ -124,7 +124,7 @@ def test_epsilon_of_adam() -> None:
 
 
 def test_a_step_of_fluids_adam() -> None:
-    """As 1.8.5 computes it for a gradient as small as epsilon."""
+    """A gradient as small as epsilon gives the step of 1.8.5."""
     fluid, gradient = paddle.fluid, 1e-8
     main, startup = Program(), Program()
     with program_guard(main, startup):

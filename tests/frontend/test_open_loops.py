@@ -1,4 +1,4 @@
-"""Loops whose length data decide, with variables that change their shapes and tensor arrays."""
+"""Loops whose length depends on data, with variables of changing shapes and tensor arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def length() -> static.Variable:
 
 
 def test_a_variable_that_grows() -> None:
-    """As many rows as the run says; the executor compiles the program op by op."""
+    """The run decides the number of rows; the executor compiles the program op by op."""
     with fresh():
         x, n = data(), length()
         _, y = while_loop(
@@ -39,7 +39,7 @@ def test_a_variable_that_grows() -> None:
 
 
 def test_an_array_that_grows() -> None:
-    """Written behind its end in a loop, then stacked, joined, measured and read."""
+    """A loop appends to an array, which is then stacked, joined, measured and read."""
     with fresh():
         x, n = data(), length()
         i, array = count(0), create_array("float64")
@@ -76,7 +76,7 @@ def test_an_array_from_before_the_loop_is_read_and_changed() -> None:
 
 
 def test_a_position_that_data_decide() -> None:
-    """Outside of loops too; what was never written is refused when it is read."""
+    """A position may be fed outside of loops, too; reading an unwritten one is refused."""
     with fresh():
         x, n = data(), length()
         array = array_write(x, count(0))
@@ -100,7 +100,7 @@ def test_a_position_that_data_decide() -> None:
 
 
 def test_elements_that_differ_in_their_first_axis() -> None:
-    """They are read, replaced and joined; no other axis may differ."""
+    """Such elements are read, replaced and joined; no other axis may differ."""
     with fresh():
         x, n = data(), length()
         array = array_write(x, count(0))
@@ -144,7 +144,7 @@ def test_an_array_that_a_branch_writes() -> None:
 
 
 def test_gradients_go_through() -> None:
-    """A sum of a growing number of rows: each adds its part."""
+    """Each row of a growing sum adds its part to the gradient."""
     with fresh():
         x, n = data(), length()
         x.stop_gradient = False
@@ -167,7 +167,7 @@ def test_ranks_and_dtypes_must_stay() -> None:
 
 
 def test_a_size_that_a_loop_changes_is_unknown_after_it() -> None:
-    """Also in the loop around it."""
+    """The size is unknown in an enclosing loop, too."""
     with fresh():
         x = data()
 
@@ -184,7 +184,7 @@ def test_a_size_that_a_loop_changes_is_unknown_after_it() -> None:
 
 
 def test_a_size_that_a_block_changes_is_unknown_after_it() -> None:
-    """The block may not run."""
+    """The size is unknown because the block may not run."""
     with fresh():
         x = data()
         y = x * 1

@@ -1,4 +1,4 @@
-"""Layers of Paddle 1.8 on images whose height and width are open, with the numbers of 1.8.5."""
+"""Layers of Paddle 1.8 on images of open height and width, with numbers of 1.8.5."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Arrays = list[Any]
 
 
 def images(name: str = "x") -> Any:
-    """Images that gradients are wanted of."""
+    """Declare images that have gradients."""
     x = fluid.data(name, [None, 3, None, None])
     x.stop_gradient = False
     return x
@@ -74,7 +74,7 @@ def test_boxes_at_the_pixels_of_a_map(height: int, width: int, expected: list[fl
     ],
 )
 def test_shapes_of_other_tensors(height: int, expected: list[float]) -> None:
-    """Broadcast, repeated, or reshaped as a tensor says."""
+    """Values are broadcast, repeated or reshaped to another tensor's shape."""
     with fresh() as main:
         x, y = images(), images("y")
         number = layers.fill_constant([1, 1, 1, 1], "float32", 2.0)
@@ -108,7 +108,7 @@ def test_boxes_of_yolo(sizes: tuple[int | None, int | None]) -> None:
 
 
 def test_images_are_resized_as_tensors_say() -> None:
-    """By the size of others, by a size or by a scale; the channels stay known."""
+    """Tensors give the size, by another shape, a size or a scale; the channels stay known."""
     with fresh() as main:
         x, y = images(), fluid.data("y", [None, 5, None, None])
         wanted = layers.cast(layers.slice(layers.shape(y), [0], [2], [4]), "int32")

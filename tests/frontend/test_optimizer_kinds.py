@@ -36,14 +36,14 @@ HALVES = [name for name in EVERY if name not in ("Ftrl", "DecayedAdagrad", "Dpsg
 
 
 def make(name: str, **more: Any) -> Any:
-    """An optimizer of this kind."""
+    """Return an optimizer of this kind."""
     return getattr(paddle.optimizer, name)(learning_rate=0.1, **{**EVERY[name][0], **more})
 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", EVERY)
 def test_state_and_descent(name: str) -> None:
-    """State is named after the parameter, starts with the startup program, and is saved."""
+    """State is named after the parameter, initialized by the startup program, and saved."""
     with fresh() as (main, _):
         optimizer = make(name)
         loss = paddle.sum(paddle.square(weight("w", [1.0, -2.0])))
@@ -67,7 +67,7 @@ def test_state_and_descent(name: str) -> None:
     ("name", "dtype"), list(zip(HALVES, itertools.cycle(["float16", "bfloat16"]), strict=False))
 )
 def test_master_weights(name: str, dtype: str) -> None:
-    """A half-precision parameter follows a float32 weight that takes the steps of float32."""
+    """A half-precision parameter follows a float32 weight, which takes float32's steps."""
     extra = {"etas": (0.5, 1.2)} if name == "Rprop" else {}
     values = [0.75, -1.5, 0.25]  # exact in every dtype
 
@@ -108,7 +108,7 @@ STAYS_HALF = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", HALVES)
 def test_dtypes_of_the_state_of_half_parameters(name: str, dtype: str) -> None:
-    """Float32 beside a master weight; without one a few optimizers keep it in half precision."""
+    """State with a master weight is float32; without one, a few optimizers keep it in half."""
     for masters in (True, False):
         with fresh() as (main, _):
             w = static.create_parameter([3], dtype, name="w")
@@ -126,7 +126,7 @@ def test_dtypes_of_the_state_of_half_parameters(name: str, dtype: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:Accumulating with FP16")
 def test_slow_weights_and_averages_of_half_parameters_are_float32() -> None:
-    """As they are declared in Paddle; both work with and without a master weight."""
+    """Both are float32, as in Paddle, and work with and without a master weight."""
     for masters in (True, False):
         with fresh() as (main, _):
             w = static.create_parameter(
@@ -148,7 +148,7 @@ def test_slow_weights_and_averages_of_half_parameters_are_float32() -> None:
 
 
 def test_half_precision_without_master_weights_warns() -> None:
-    """Once, naming the option."""
+    """One warning names the option."""
     with fresh():
         w = static.create_parameter([2], "float16")
         with pytest.warns(UserWarning, match="multi_precision=True"):
@@ -156,7 +156,7 @@ def test_half_precision_without_master_weights_warns() -> None:
 
 
 def test_skip_update() -> None:
-    """An update with a condition keeps everything where the condition holds."""
+    """An update with a true skip condition changes nothing."""
     with fresh() as (main, _):
         found = static.data("found", [1], "bool")
         loss = paddle.sum(weight("w", [1.0]))
@@ -175,7 +175,7 @@ def test_skip_update() -> None:
 
 
 def test_groups() -> None:
-    """A group's rate, decay, clip and hyper-parameters are its own."""
+    """A group has its own rate, decay, clip and hyper-parameters."""
     with fresh() as (main, _):
         a, b = weight("a", [1.0]), weight("b", [1.0])
         clip = paddle.nn.ClipGradByValue(0.5)
@@ -194,7 +194,7 @@ def test_groups() -> None:
 
 
 def test_wrong_groups() -> None:
-    """Each error says what is wrong with the group."""
+    """Each error names the fault of the group."""
     with fresh():
         a = weight("a", [1.0])
         for groups, error, text in (
@@ -224,13 +224,13 @@ def test_wrong_groups() -> None:
     ],
 )
 def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
-    """The message names the argument."""
+    """The error names the argument."""
     with pytest.raises(error, match=text):
         call(paddle.optimizer)
 
 
 def test_state_that_does_not_fit() -> None:
-    """A state dict must have every variable, in its shape and dtype."""
+    """A state dict must have every variable, with its shape and dtype."""
     with fresh():
         optimizer = paddle.optimizer.Momentum(paddle.optimizer.lr.StepDecay(0.5, 1))
         optimizer.minimize(paddle.sum(weight("w", [1.0])))
@@ -248,7 +248,7 @@ def test_state_that_does_not_fit() -> None:
 
 
 def test_rate_from_the_program() -> None:
-    """A Variable may be the learning rate; a parameter's own may be one too."""
+    """A learning rate may be a Variable, and so may a parameter's own."""
     with fresh() as (main, _):
         rate = static.data("rate", [1], "float32")
         optimizer = paddle.optimizer.SGD(rate)

@@ -1,4 +1,4 @@
-"""What minimize appends, in which order, and what clipping and weight decay compute."""
+"""The operators that minimize appends, their order, and numbers of clips and weight decay."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GRADIENTS = {"a": np.array([3.0, 0.0]), "b": np.array([4.0])}
 
 
 def linear_loss(**attributes: Any) -> Any:
-    """3 a[0] + 4 b, so that the gradients do not depend on the parameters."""
+    """Build 3 a[0] + 4 b, whose gradients do not depend on the parameters."""
     b = weight("b", [2.0], **attributes.get("b", {}))
     a = weight("a", [1.0, -1.0], **attributes.get("a", {}))
     return paddle.sum(a * paddle.to_tensor([3.0, 0.0])) + paddle.sum(b * 4.0)
 
 
 def steps(optimizer: Any, count: int = 1, **attributes: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """By how much each parameter goes down in some steps."""
+    """Return how much each parameter falls in some steps."""
     with fresh() as (main, _):
         optimizer.minimize(linear_loss(**attributes))
         start()
@@ -41,7 +41,7 @@ def steps(optimizer: Any, count: int = 1, **attributes: Any) -> dict[str, np.nda
 
 
 def test_order_of_operators() -> None:
-    """Clip, then weight decay, then updates by parameter name, all with role Optimize."""
+    """Clip, weight decay, and updates by parameter name follow in order, with role Optimize."""
     with fresh() as (main, _):
         clip = paddle.nn.ClipGradByValue(1.0)
         optimizer = paddle.optimizer.SGD(0.1, weight_decay=0.5, grad_clip=clip)
@@ -59,7 +59,7 @@ def test_order_of_operators() -> None:
 
 
 def test_names_of_the_state() -> None:
-    """`<parameter>_<kind>_0` and `learning_rate_0`, set by the startup program."""
+    """The startup program sets `<parameter>_<kind>_0` and `learning_rate_0`."""
     with fresh() as (main, startup):
         paddle.optimizer.Adam(0.25).minimize(paddle.sum(weight("w", [1.0])))
         state = {v.name: list(v.shape) for v in main.list_vars() if v.persistable}
@@ -79,7 +79,7 @@ def test_names_of_the_state() -> None:
 
 
 def test_state_by_kind_and_parameter() -> None:
-    """Also by the names of kinds that classes derived from an optimizer use."""
+    """State is also found by the names of kinds that derived optimizers use."""
     with fresh():
         w = weight("w", [1.0, 2.0])
         adam = paddle.optimizer.Adam(0.1)
@@ -106,7 +106,7 @@ def test_state_by_kind_and_parameter() -> None:
 
 
 def test_updates_belong_to_the_program_of_the_parameters() -> None:
-    """Whichever programs are the default ones: state, clips, averages, merged gradients."""
+    """State, clips, averages and merged gradients ignore the default programs."""
     clip = paddle.nn.ClipGradByGlobalNorm(1.0)
     amp = static.amp.decorate(paddle.optimizer.Adam(0.1, grad_clip=clip), init_loss_scaling=8.0)
     for optimizer in (
@@ -138,7 +138,7 @@ def test_updates_belong_to_the_program_of_the_parameters() -> None:
 
 
 def test_clipping_comes_before_weight_decay() -> None:
-    """The other order would scale the decay as well."""
+    """Clipping precedes weight decay; otherwise it would scale the decay, too."""
     optimizer = paddle.optimizer.SGD(
         1.0, weight_decay=0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)
     )
@@ -159,7 +159,7 @@ def test_clipping_comes_before_weight_decay() -> None:
     ],
 )
 def test_clips(clip: Any, a: list[float], b: list[float]) -> None:
-    """Each clip on gradients of norm 3, 4 and 5 together."""
+    """Each clip is right for gradients of norms 3 and 4, together 5."""
     moved = steps(paddle.optimizer.SGD(1.0, grad_clip=clip))
     np.testing.assert_allclose(moved["a"], a, rtol=1e-6)
     np.testing.assert_allclose(moved["b"], b, rtol=1e-6)
@@ -194,7 +194,7 @@ def old_momentum() -> Any:
     ],
 )
 def test_what_the_names_of_gradients_hold(make: Any, a: list[float], b: list[float]) -> None:
-    """`a@GRAD` after the step: with what was added or scaled in place, as recorded from Paddle."""
+    """`a@GRAD` has in-place additions and scalings after the step, as recorded from Paddle."""
     with fresh():
         make().minimize(linear_loss())
         start()
@@ -203,7 +203,7 @@ def test_what_the_names_of_gradients_hold(make: Any, a: list[float], b: list[flo
 
 
 def test_the_decay_of_momentum_is_part_of_its_update() -> None:
-    """As in Paddle 2.x; a parameter's own L2Decay replaces the optimizer's."""
+    """A parameter's own L2Decay replaces the optimizer's, as in Paddle 2.x."""
     optimizer = paddle.optimizer.Momentum(1.0, 0.5, weight_decay=0.5)
     moved = steps(optimizer, 2, b={"regularizer": L2Decay(0.25)})
     first = GRADIENTS["a"] + [0.5, -0.5]
@@ -217,7 +217,7 @@ def test_the_decay_of_momentum_is_part_of_its_update() -> None:
 
 
 def test_minimize_in_a_branch_without_a_parameter() -> None:
-    """It is warned about, as outside; nothing is appended."""
+    """minimize warns, as outside of a branch, and appends nothing."""
     with fresh() as (main, _):
         x, pred = static.data("x", [3], "float32"), static.data("pred", [1], "bool")
         with pytest.warns(UserWarning, match="nothing to update"):
@@ -227,7 +227,7 @@ def test_minimize_in_a_branch_without_a_parameter() -> None:
 
 
 def test_parameters_that_need_no_clip() -> None:
-    """They keep their gradient and do not enter the common norm."""
+    """Parameters without `need_clip` keep their gradient, and do not count in the global norm."""
     optimizer = paddle.optimizer.SGD(1.0, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0))
     moved = steps(optimizer, b={"need_clip": False})
     np.testing.assert_allclose(moved["a"], [1, 0], rtol=1e-6)
@@ -246,7 +246,7 @@ def test_parameters_that_need_no_clip() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_a_clip_drops_pairs_without_a_gradient(clip: Any, keeps: bool) -> None:
-    """As Paddle does; a common norm of no gradients leaves the pairs as they are."""
+    """Pairs without a gradient go, as in Paddle; with none at all, a global norm keeps them."""
     with fresh():
         grad = static.data("g", [3], "float32")
         one, two = (paddle.create_parameter([3], "float32") for _ in range(2))
@@ -256,7 +256,7 @@ def test_a_clip_drops_pairs_without_a_gradient(clip: Any, keeps: bool) -> None:
 
 
 def test_parameter_attributes_steer_the_update() -> None:
-    """A regularizer replaces the optimizer's; a learning rate multiplies it."""
+    """A parameter's regularizer replaces the optimizer's; its learning rate multiplies it."""
     optimizer = paddle.optimizer.SGD(0.5, weight_decay=L2Decay(1.0))
     moved = steps(optimizer, a={"regularizer": L1Decay(0.25)}, b={"learning_rate": 0.5})
     np.testing.assert_allclose(moved["a"], [0.5 * (3 + 0.25), 0.5 * -0.25], rtol=1e-6)
@@ -264,7 +264,7 @@ def test_parameter_attributes_steer_the_update() -> None:
 
 
 def test_frozen_parameters_stay() -> None:
-    """`trainable=False` and a list of parameters leave the others alone."""
+    """`trainable=False`, or a list of parameters, excludes the others from the update."""
     moved = steps(paddle.optimizer.SGD(1.0), a={"trainable": False})
     assert moved["a"].tolist() == [0, 0]
     with fresh() as (main, _):
@@ -292,7 +292,7 @@ def test_a_schedule_is_read_at_each_run() -> None:
 
 
 def test_set_lr_reaches_programs_that_exist() -> None:
-    """A constant rate can be set between runs; a schedule refuses."""
+    """A constant rate can be set between runs; with a schedule it is an error."""
     optimizer = paddle.optimizer.SGD(1.0)
     with fresh():
         w = weight("w", [10.0])
@@ -322,7 +322,7 @@ def test_adamw_decays_the_parameters_it_is_told_to() -> None:
 
 
 def test_a_loss_without_parameters_updates_nothing() -> None:
-    """As in Paddle; here a warning says so."""
+    """No operator is appended, as in Paddle, and a warning says so."""
     with fresh():
         x = static.data("x", [2], "float32")
         with pytest.warns(UserWarning, match="no trainable parameter"):
@@ -331,7 +331,7 @@ def test_a_loss_without_parameters_updates_nothing() -> None:
 
 
 def test_wrong_arguments() -> None:
-    """Each names what is wrong."""
+    """Each error names the argument."""
     with pytest.raises(TypeError, match="learning rate should be float or LRScheduler"):
         sgd("0.1")
     with pytest.raises(TypeError, match="grad_clip"):
@@ -345,7 +345,7 @@ def test_wrong_arguments() -> None:
 
 
 def test_weight_norm_starts_at_the_given_weight() -> None:
-    """g starts as the norm of v, so that the weight is v at first."""
+    """g starts as the norm of v, so the weight starts as v."""
     value = np.arange(1, 7, dtype="float32").reshape(3, 2)
     for dim, shape in ((None, [1, 1]), (1, [1, 2])):
         with fresh() as (main, _):
@@ -361,7 +361,7 @@ def test_weight_norm_starts_at_the_given_weight() -> None:
 
 
 def test_strengths_are_numbers_of_any_kind() -> None:
-    """As Paddle takes them: networks pass the `False` of a setting, and numbers of NumPy."""
+    """Paddle also takes `False`, which some networks pass from a setting, and NumPy numbers."""
     assert paddle.regularizer.L2Decay(False)._coeff == 0.0
     assert paddle.regularizer.L1Decay(np.float32(0.5))._coeff == 0.5
     assert paddle.nn.ClipGradByNorm(np.float32(2)).clip_norm == 2.0

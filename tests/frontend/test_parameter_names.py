@@ -1,4 +1,4 @@
-"""Parameters are taken under the names of other releases."""
+"""Parameters can be passed under their names of other releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
 def function_of(path: str) -> Any:
-    """What a path such as paddle.fft.fft names."""
+    """Find the function of a path such as paddle.fft.fft."""
     found: Any = paddle
     for name in path.split(".")[1:]:
         found = getattr(found, name)
@@ -27,7 +27,7 @@ def function_of(path: str) -> Any:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_each_name_that_paddle_takes(row: list[str]) -> None:
-    """It is that of the parameter, in all functions of 1.8.5 and 3.3.1 that are here."""
+    """Each function of 1.8.5 and 3.3.1 that exists here takes their parameter names."""
     function, pairs = function_of(row[0]), [pair.split("=") for pair in row[1:]]
     for other, own in pairs:
         assert with_own_names(function, {other: 1}) == {own: 1}, other
@@ -37,14 +37,14 @@ def test_each_name_that_paddle_takes(row: list[str]) -> None:
 
 
 def test_each_synonym_is_one_that_paddle_takes() -> None:
-    """The list has no name that no recorded function needs."""
+    """Every listed synonym is used by some recorded function."""
     taken = {tuple(pair.split("=")) for row in ROWS for pair in row[1:]}
     listed = {(other, own) for other, owns in SYNONYMS.items() for own in owns}
     assert listed <= taken, listed - taken
 
 
 def test_they_mean_the_same() -> None:
-    """In functions, methods and layers, of 1.8 and of 3.3."""
+    """Functions, methods and layers of 1.8 and 3.3 take the other names."""
 
     def net(x: Any) -> list[Any]:
         layers: Any = paddle.fluid.layers
@@ -61,7 +61,7 @@ def test_they_mean_the_same() -> None:
 
 
 def test_other_names_are_refused() -> None:
-    """As before, and so is an argument that is given twice."""
+    """Unknown names raise as before, and so does an argument that is passed twice."""
     roll: Any = paddle.roll
     with pytest.raises(TypeError, match="unexpected keyword argument 'shift'; did you mean 'shi"):
         roll(paddle.assign(X), shift=1)

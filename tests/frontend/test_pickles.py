@@ -1,4 +1,4 @@
-"""Pickles as files have them: what is read, what is refused, and what it may cost."""
+"""Pickles in files: what is read, what is refused, and limits on cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 
 
 class Evil:
-    """Runs code when Python's pickle reads it."""
+    """An object that runs code when Python's pickle reads it."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = function, arguments
@@ -80,7 +80,7 @@ def test_malformed_pickles(data: bytes, error: type[FormatError], found: str):
 
 
 def test_pickles_cannot_multiply_their_bytes():
-    """One string turned into bytes again and again."""
+    """A pickle that encodes one string again and again reaches a limit."""
     text = b"X" + struct.pack("<I", 50_000) + b"a" * 50_000 + b"q\x00"
     encode = b"c_codecs\nencode\nq\x01X\x06\x00\x00\x00latin1q\x020"
     again = b"h\x01h\x00h\x02\x86R"
@@ -99,7 +99,7 @@ def test_limits_of_pickles():
 
 
 def test_pickles_of_older_writers():
-    """Big-endian, column-major and Python 2's arrays, and dicts that keep their order."""
+    """Big-endian, column-major and Python 2's arrays are read, and ordered dicts."""
     value = OrderedDict(a=ARRAY.astype(">f4"), b=np.asfortranarray(X), c=np.float64(2))
     for protocol in (2, 3, 4, 5):
         found = read_pickle(pickle.dumps(value, protocol=min(protocol, 4)))
@@ -112,7 +112,7 @@ VERDICTS = {"format": FormatError, "limit": LimitError, "unsafe": UnsafeError}
 
 
 def hostile_cases() -> list[tuple[Path, str]]:
-    """The pickles kept here and of the corpus, with their verdicts."""
+    """List the pickles of the repository and of the corpus, with their expected outcomes."""
     return [
         (folder / "hostile" / row["file"], row["expect"])
         for folder in model_folders()

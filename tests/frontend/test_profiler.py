@@ -24,7 +24,7 @@ def _off() -> Iterator[None]:
 
 
 def rows(report: str) -> dict[str, list[float]]:
-    """The numbers of each event of a report."""
+    """Return the numbers of each event of a report."""
     lines = [line.split() for line in report.splitlines() if line.startswith("thread")]
     return {name: [float(number) for number in numbers] for name, *numbers in lines}
 

@@ -1,4 +1,4 @@
-"""The dtypes of functions of two tensors; those of Paddle 3.3.1."""
+"""Result dtypes of functions of two tensors, as in Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FUNCTIONS = [
 @pytest.mark.parametrize(("left", "right", "wanted"), PAIRS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_wider_dtype_counts(name: str, left: str, right: str, wanted: str) -> None:
-    """That of two floats, and a complex one beside any other; answers are bools."""
+    """The wider of two floats wins, complex wins over any other, and comparisons give bools."""
     with fresh():
         x, y = static.data("x", [2], left), static.data("y", [2], right)
         given = (paddle.ones([2], "bool"),) if name == "where" else ()

@@ -15,7 +15,7 @@ pb: Any = framework_pb2
 
 
 def test_a_program_is_read_and_written() -> None:
-    """Its bytes are the same again; changes are in them."""
+    """Unchanged bytes are written again; changes are included."""
     with fresh() as (main, _):
         static.nn.fc(static.data("x", [None, 3], "float32"), 2)
     data = main.desc.serialize_to_string()
@@ -31,7 +31,7 @@ def test_a_program_is_read_and_written() -> None:
 
 
 def test_messages_are_made_field_by_field() -> None:
-    """Required fields must be set; what was only read is not."""
+    """Required fields must be set; reading a field does not set it."""
     op = pb.OpProto(comment="cosine")
     slot = op.inputs.add(name="X")
     assert not slot.duplicable and not op.IsInitialized()
@@ -49,7 +49,7 @@ def test_messages_are_made_field_by_field() -> None:
 
 
 def test_wrong_fields_are_refused() -> None:
-    """Unknown names, values of another kind, and lists that are assigned."""
+    """Unknown names, values of another kind, and assigned lists are refused."""
     op = pb.OpDesc()
     for name, value, error in (("nothing", 1, AttributeError), ("inputs", [], AttributeError)):
         with pytest.raises(error):

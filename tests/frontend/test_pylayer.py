@@ -1,4 +1,4 @@
-"""Functions with a derivative of their own (static_pylayer)."""
+"""Functions with their own derivative (static_pylayer)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ static_pylayer = static.nn.static_pylayer
 
 
 def test_the_gradient_is_that_of_the_second_function() -> None:
-    """Of each input, by the gradients of all results; on to what the inputs come from."""
+    """The backward function maps all results' gradients to each input's, which flow on."""
     with fresh():
         x = data()
         a = x * 2.0
@@ -35,7 +35,7 @@ def test_the_gradient_is_that_of_the_second_function() -> None:
 
 
 def test_branches_inside() -> None:
-    """Both functions may branch; the branch back depends on the gradient."""
+    """Both functions may branch; the backward branch may depend on the gradient."""
     with fresh():
         x = data()
 
@@ -55,7 +55,7 @@ def test_branches_inside() -> None:
 
 
 def test_what_else_the_function_uses_has_no_gradient() -> None:
-    """A parameter that is no input stays; an optimizer inside of a branch goes through as well."""
+    """A parameter that is not an input stays; an optimizer in a branch differentiates, too."""
     with fresh() as (main, _):
         x, w, v = data(dtype="float32"), weight("w", [1.0, 2.0, 3.0]), weight("v", [1.0, 1.0, 1.0])
         out = static_pylayer(lambda y: y * v, [x * w], lambda d: d * 0.5)
@@ -73,7 +73,7 @@ def test_what_else_the_function_uses_has_no_gradient() -> None:
 
 
 def test_without_a_derivative() -> None:
-    """The function is part of the program; its results stop gradients. It may return nothing."""
+    """Results of a function without derivative stop gradients. It may return nothing."""
     with fresh():
         x, w = data(dtype="float32"), weight("w", [1.0, 2.0, 3.0])
         inner = x * w
@@ -90,7 +90,7 @@ def test_without_a_derivative() -> None:
 
 
 def test_saved_programs_keep_both_blocks() -> None:
-    """In Paddle's format, with gradients taken after reading."""
+    """Paddle's format keeps both blocks, and gradients work after reading."""
     with fresh() as (main, _):
         out = static_pylayer(paddle.tanh, [data()], lambda d: d * 7.0)
         assert [op.attr("blocks") for op in main.global_block().ops if op.type == "pylayer"] == [
@@ -106,7 +106,7 @@ def test_saved_programs_keep_both_blocks() -> None:
 
 
 def test_a_copy_for_tests_has_no_derivative() -> None:
-    """It computes the same; gradients in it are refused."""
+    """The clone computes the same, and refuses gradients."""
     with fresh() as (main, _):
         out = static_pylayer(paddle.tanh, [data()], lambda d: d * 7.0)
         test = main.clone(for_test=True)
@@ -128,7 +128,7 @@ def test_a_copy_for_tests_has_no_derivative() -> None:
     ],
 )
 def test_errors(forward: Any, inputs: Any, backward: Any, error: Any, message: str) -> None:
-    """Other arguments, and another number of gradients."""
+    """Wrong arguments, and another number of gradients, raise."""
     with fresh() as (main, _):
         with pytest.raises(error, match=message):
             static_pylayer(forward, inputs, backward)
@@ -136,7 +136,7 @@ def test_errors(forward: Any, inputs: Any, backward: Any, error: Any, message: s
 
 
 def test_a_gradient_of_another_shape_than_its_input() -> None:
-    """Sizes are known when the program runs; the error says which."""
+    """The sizes are known in the run, and the error states them."""
     with fresh():
         x = static.data("x", [None, 3], "float32")
         x.stop_gradient = False

@@ -1,4 +1,4 @@
-"""Quantiles that a run decides, and what is between neighbours; the numbers are those of Paddle."""
+"""Quantiles that a run decides, and interpolation between neighbors, with Paddle's numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_is_between_two_neighbours(function: Any, between: str, wanted: lis
 @pytest.mark.parametrize("fed", [True, False])
 @pytest.mark.parametrize("function", BOTH)
 def test_the_nearest_of_two_is_the_even_one(function: Any, fed: bool) -> None:
-    """Places 0.5, 1.5 and 2.4 of the five elements 0 to 4."""
+    """Positions 0.5, 1.5 and 2.4 of the elements 0 to 4 round to even."""
     shares = np.array([0.125, 0.375, 0.6])
     x = np.arange(5.0)
     if fed:

@@ -37,7 +37,7 @@ def data() -> Any:
 
 @pytest.mark.exhaustive
 def test_steps_and_back() -> None:
-    """As in Paddle, with a sequence that is empty."""
+    """Sequences become steps and back, with an empty sequence, as in Paddle."""
     with fresh():
         x = data()
         table = lod_rank_table(x)
@@ -59,7 +59,7 @@ def test_steps_and_back() -> None:
 
 
 def recurrence(w: Any) -> tuple[Any, Any]:
-    """tanh of the step and of the memory by `w`, as a while loop over arrays."""
+    """Build tanh of the step and the memory times `w`, as a while loop over arrays."""
     x = data()
     table = lod_rank_table(x)
     steps, longest = lod_tensor_to_array(x, table), max_sequence_len(table)
@@ -106,7 +106,7 @@ def test_a_loop_over_steps_and_its_gradients() -> None:
 
 
 def test_memories_shrink() -> None:
-    """Rows of a memory, or its sequences, for the sequences that are not at their end."""
+    """A memory keeps the rows, or sequences, of the sequences that have not ended."""
     with fresh():
         x, memory = data(), fluid.data("memory", [None, 2], "float32")
         table = lod_rank_table(x)
@@ -156,7 +156,7 @@ def test_a_table_is_needed() -> None:
 
 @pytest.mark.parametrize("of_rows", [True, False])
 def test_lengths_of_rows_that_were_declared_without(of_rows: bool) -> None:
-    """Paddle goes by the lengths that come; here the declaration says what is meant."""
+    """Paddle uses the lengths of the feed; graphopt uses the declaration."""
     with fresh():
         x = fluid.data("x", [None, 1], "float32")
         y = fluid.data("y", [None, 1], "float32", lod_level=1)

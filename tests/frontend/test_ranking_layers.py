@@ -1,4 +1,4 @@
-"""Layers of programs that rank items: numbers by hand, and what is refused."""
+"""Layers of programs that rank items: numbers by hand, and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_layer_of_its_own_for_each_group() -> None:
 
 
 def test_items_beside_each_other() -> None:
-    """Of three items the first two are in one list, the third has no rank."""
+    """Of three items the first two are in one list, and the third has no rank."""
     x = DRAW.randn(3, 2).astype("float32")
     table = DRAW.randn(2, 2, 2, 3).astype("float32")
     ranks = np.array([[2, 1, 1, 2, 0], [1, 1, 1, 0, 0], [0, 1, 2, 0, 0]], "int32")
@@ -77,7 +77,7 @@ def test_children_in_a_tree(dtype: str) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("positive", [True, False])
 def test_other_nodes_of_a_layer(positive: bool) -> None:
-    """They differ from each other and from the leaf's own; a leaf without a node has none."""
+    """Sampled nodes differ from each other and from the leaf's; a leaf without a node has none."""
     above, nodes = np.array([[1, 3], [1, 4], [2, 0]], "int32"), np.array([[1], [2], [3], [4], [5]])
     with fresh():
         x = static.data("x", [None, 1], "int64")

@@ -1,4 +1,4 @@
-"""Readers made of readers (paddle.reader, paddle.batch)."""
+"""Readers that wrap readers (paddle.reader, paddle.batch)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def numbers(count: int) -> Callable[[], Iterator[int]]:
 
 
 def failing() -> Iterator[int]:
-    """One sample, then an error."""
+    """Yield one sample, then raise an error."""
     yield 1
     raise KeyError("no second sample")
 
 
 def test_batch() -> None:
-    """The last batch is shorter, or left out; every call starts again."""
+    """The last batch is shorter, or dropped; every call starts again."""
     made = paddle.batch(numbers(5), 2)
     assert list(made()) == list(made()) == [[0, 1], [2, 3], [4]]
     assert list(paddle.batch(numbers(5), 2, drop_last=True)()) == [[0, 1], [2, 3]]
@@ -34,7 +34,7 @@ def test_batch() -> None:
 
 
 def test_shuffle_draws_as_paddle() -> None:
-    """Runs of the buffer's size are shuffled by Python's generator."""
+    """Python's generator shuffles runs of the buffer's size."""
     random.seed(3)
     found = list(paddle.reader.shuffle(numbers(7), 4)())
     random.seed(3)
@@ -45,7 +45,7 @@ def test_shuffle_draws_as_paddle() -> None:
 
 
 def test_readers_of_readers() -> None:
-    """chain, compose, map_readers, firstn, cache and buffered keep the order."""
+    """chain, map_readers, firstn, cache and buffered keep the order."""
     reader = paddle.reader
     assert list(reader.chain(numbers(2), numbers(1))()) == [0, 1, 0]
     assert list(reader.map_readers(lambda a, b: a + b, numbers(3), numbers(3))()) == [0, 2, 4]
@@ -57,7 +57,7 @@ def test_readers_of_readers() -> None:
 
 
 def test_compose() -> None:
-    """Tuples are joined; readers of different lengths are an error unless the rest is left out."""
+    """Tuples are joined; different lengths are an error unless alignment is not checked."""
     pairs = paddle.reader.map_readers(lambda a: (a, -a), numbers(2))
     assert list(paddle.reader.compose(pairs, numbers(2))()) == [(0, 0, 0), (1, -1, 1)]
     with pytest.raises(paddle.reader.ComposeNotAligned, match="not aligned"):
@@ -68,7 +68,7 @@ def test_compose() -> None:
 
 @pytest.mark.parametrize("order", [False, True])
 def test_xmap_readers(order: bool) -> None:
-    """Threads map the samples; with `order` they come as they were."""
+    """Threads map the samples; with `order` they keep their order."""
 
     def slow_first(sample: int) -> int:
         time.sleep(0.02 if sample == 0 else 0)
@@ -80,7 +80,7 @@ def test_xmap_readers(order: bool) -> None:
 
 
 def test_multiprocess_reader() -> None:
-    """Each reader runs in a process; all samples come, and errors are told."""
+    """Each reader runs in a process; all samples arrive, and errors are reported."""
     both = paddle.reader.multiprocess_reader([numbers(3), numbers(2)])
     assert sorted(both()) == [0, 0, 1, 1, 2]
     with pytest.raises(RuntimeError, match="no second sample"):
@@ -98,7 +98,7 @@ def test_multiprocess_reader() -> None:
     ],
 )
 def test_an_error_of_a_reader_is_raised(read: Callable[[], Iterator[Any]]) -> None:
-    """What a thread raises reaches the loop, after the samples before it."""
+    """An error of a thread reaches the loop, after the samples before it."""
     found: list[int] = []
     with pytest.raises(KeyError, match="no second sample"):
         found += read()
@@ -106,7 +106,7 @@ def test_an_error_of_a_reader_is_raised(read: Callable[[], Iterator[Any]]) -> No
 
 
 def test_prefetch_stays_within_its_size_and_ends() -> None:
-    """No more items are made than asked for, and a dropped generator ends its thread."""
+    """No more items are made than fit, and a dropped generator ends its thread."""
     made: list[int] = []
 
     def source() -> Iterator[int]:

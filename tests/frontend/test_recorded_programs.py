@@ -1,4 +1,4 @@
-"""Small programs give what Paddle 2.6.2 gave (see `recorded_programs.py`)."""
+"""Small programs give the results of Paddle 2.6.2 (see `recorded_programs.py`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphopt_tests.frontend.recorded_programs import DATA, PROGRAMS, results
 @pytest.mark.every(5)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_are_those_of_paddle(name: str) -> None:
-    """Values, shapes and dtypes."""
+    """Values, shapes and dtypes are Paddle's."""
     found = results(paddle, PROGRAMS[name])
     with np.load(DATA / f"{name}.npz") as recorded:
         assert set(found) == set(recorded.files)

@@ -21,19 +21,19 @@ def noise(*shape: int) -> Any:
 
 
 def leaves(nested: Any) -> list[Any]:
-    """The Variables of a result in order."""
+    """List the Variables of a nested result in order."""
     if isinstance(nested, (list, tuple)):
         return [leaf for item in nested for leaf in leaves(item)]
     return [nested]
 
 
 def by_steps(cell: type[Any]) -> type[Any]:
-    """The same cell as a class of the user's own, which is called once for each step."""
+    """Derive the cell as a user's class, so that it is called once for each step."""
     return type("Own" + cell.__name__, (cell,), {})
 
 
 def test_parameters_are_named_as_in_paddle() -> None:
-    """By cell in the program; short names first in the state, then those of the cells."""
+    """Variables are named by cell; the state has short keys first, then the cells' keys."""
     with fresh():
         layer = nn.LSTM(3, 4, num_layers=2, direction="bidirect")
         state = {key: variable.name for key, variable in layer.state_dict().items()}
@@ -51,7 +51,7 @@ def test_parameters_are_named_as_in_paddle() -> None:
 def test_one_operator_is_what_single_steps_give(
     cell: type[Any], given: bool, backwards: bool
 ) -> None:
-    """RNN of a built-in cell, with any time length, against the cell called for each step."""
+    """RNN of a built-in cell, with any time length, equals the cell called for each step."""
     x, lengths = noise(2, 4, 3), np.array([2, 4], "int64")
     with fresh() as (main, _):
         once = nn.RNN(cell(3, 5), is_reverse=backwards)
@@ -75,7 +75,7 @@ def test_one_operator_is_what_single_steps_give(
 @pytest.mark.every(3)
 @pytest.mark.parametrize("layer", [nn.SimpleRNN, nn.GRU, nn.LSTM])
 def test_stack_with_unknown_sizes(layer: type[Any]) -> None:
-    """Two layers both ways: a state for each, zeros past the lengths, shapes known and fed."""
+    """Two bidirectional layers have a state each, zeros past the lengths, and right shapes."""
     with fresh():
         x = static.data("x", [-1, -1, 3], "float32")
         length = static.data("l", [-1], "int32")
@@ -93,7 +93,7 @@ def test_stack_with_unknown_sizes(layer: type[Any]) -> None:
 
 @pytest.mark.exhaustive
 def test_projection_of_an_lstm() -> None:
-    """The hidden state and the outputs are smaller than the cell's state."""
+    """The hidden state and the outputs are smaller than the cell state."""
     with fresh():
         x = static.data("x", [2, -1, 3], "float32")
         layer = nn.LSTM(3, 4, 2, "bidirect", proj_size=2)
@@ -106,7 +106,7 @@ def test_projection_of_an_lstm() -> None:
 
 
 def test_biases_can_be_left_out() -> None:
-    """A bias whose attribute is False stays 0 and does not train."""
+    """A bias whose attribute is False stays 0 and is not trained."""
     with fresh():
         layer = nn.GRU(3, 4, bias_ih_attr=False, bias_hh_attr=False)
         out, _ = layer(static.data("x", [1, 2, 3], "float32"))
@@ -117,7 +117,7 @@ def test_biases_can_be_left_out() -> None:
 
 
 def test_dropout_is_between_layers_and_for_training() -> None:
-    """A program cloned for tests drops nothing; nor does a net of one layer."""
+    """A clone for tests drops nothing; nor does a network of one layer."""
     with fresh() as (main, _):
         x = static.data("x", [2, 3, 4], "float32")
         dropped, _ = nn.GRU(4, 16, 2, dropout=0.5)(x)
@@ -133,7 +133,7 @@ def test_dropout_is_between_layers_and_for_training() -> None:
 
 @pytest.mark.exhaustive
 def test_training_lowers_the_loss() -> None:
-    """Gradients arrive at every weight of a net with lengths and initial states."""
+    """Every weight of a network with lengths and initial states has a gradient."""
     with fresh() as (main, _):
         x = static.data("x", [-1, 4, 2], "float32")
         length, state = static.data("l", [-1], "int64"), static.data("s", [2, -1, 3], "float32")
@@ -149,7 +149,7 @@ def test_training_lowers_the_loss() -> None:
 
 
 def test_initial_states_of_cells() -> None:
-    """Nested as the cell's state is, with the batch of a reference that is fed."""
+    """Initial states nest as the cell's state does, with the batch of a fed reference."""
     with fresh():
         x = static.data("x", [4, -1, 3], "float32")
         made = nn.LSTMCell(3, 2).get_initial_states(x, init_value=0.5, batch_dim_idx=1)
@@ -160,7 +160,7 @@ def test_initial_states_of_cells() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    """Wrong directions, sizes and states, and a user's cell for an unknown number of steps."""
+    """Wrong directions, sizes, states, and a user's cell for unknown steps are errors."""
     with fresh():
         x = static.data("x", [2, -1, 3], "float32")
         with pytest.raises(ValueError, match=r"direction.*bidirectional.*backward"):
@@ -183,7 +183,7 @@ def test_errors_say_what_to_do() -> None:
 
 @pytest.mark.exhaustive
 def test_decoding_with_caches_is_decoding_at_once() -> None:
-    """Token by token, with what earlier steps projected, as with a causal mask."""
+    """Decoding by token, with cached projections, equals decoding with a causal mask."""
     with fresh():
         decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), 1)
         memory = static.data("m", [-1, 3, 4], "float32")

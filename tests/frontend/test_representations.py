@@ -1,4 +1,4 @@
-"""The representations of objects at a prompt, and their tables in a notebook."""
+"""The representations of objects at a prompt, and as tables in a notebook."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def trained() -> static.Variable:
 
 
 def test_a_program_and_its_runs() -> None:
-    """Numbers of what is there, before and after a run; the text of a program is as it was."""
+    """The representation counts a program's contents and runs; `str` is Paddle's text."""
     loss = trained()
     main = static.default_main_program()
     facts = "operators=7, parameters=2 of 15 elements, data=[x [-1, 4] float32]"
@@ -43,7 +43,7 @@ def test_a_program_and_its_runs() -> None:
 
 
 def test_a_scope() -> None:
-    """Shapes come without copies, of stacked and of transposed values too."""
+    """Shapes need no copies, even of stacked and transposed values."""
     scope = static.global_scope()
     assert repr(scope) == "Scope(variables=0, bytes=0 bytes)"
     trained()
@@ -56,7 +56,7 @@ def test_a_scope() -> None:
 
 @pytest.mark.exhaustive
 def test_types_of_stored_values() -> None:
-    """As `numpy` gives them, whatever the layout that a step stores them in."""
+    """Types are those of `numpy()`, whatever the layout that a step stores."""
     x = static.data("x", [None, 3, 8, 8], "float32")
     h = x
     for _ in range(9):
@@ -75,7 +75,7 @@ def test_types_of_stored_values() -> None:
 
 
 def test_strategies_and_optimizers() -> None:
-    """What was set, and what differs from the defaults."""
+    """The representation shows the settings that differ from the defaults."""
     strategy = static.BuildStrategy()
     assert repr(strategy) == "BuildStrategy()"
     strategy.fuse_adamw = True

@@ -1,4 +1,4 @@
-"""Resizing operators with several inputs that say a size or a scale: which of them Paddle takes."""
+"""Resizing operators with several inputs for a size or a scale, and the one that Paddle takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES_2 = {
 
 
 def resized(mode: str, x: Any, slots: str, **attrs: Any) -> Any:
-    """What the operator makes of x, half pixels counted, with these slots filled."""
+    """Resize x by the operator with half-pixel centers and these slots filled."""
     given = SIZES if x.ndim == 3 else SIZES_2
     feed = {"x": x}
     program = paddle.static.Program()
@@ -75,7 +75,7 @@ def test_which_size_and_scale_count(
 
 @pytest.mark.parametrize(("version", "size"), [(2006002, 7), (3003001, 6)])
 def test_sizes_by_scales_of_files(version: int, size: int) -> None:
-    """Files have scales in float32. Paddle 2.6.2 multiplies in that precision, 3.3.1 does not."""
+    """Files have float32 scales. Paddle 2.6.2 multiplies in float32, 3.3.1 does not."""
     program = paddle.static.Program()
     with paddle.static.program_guard(program):
         x = paddle.static.data("x", [1, 1, 10], "float32")
@@ -89,14 +89,14 @@ def test_sizes_by_scales_of_files(version: int, size: int) -> None:
 
 
 def test_images_of_their_own_size_stay() -> None:
-    """Whatever the scale, as in Paddle."""
+    """An image of the target size is unchanged, whatever the scale, as in Paddle."""
     found = resized("bilinear", np.ones((1, 1, 2, 2), "float32") * SQUARE[..., :2], "OutSize Scale")
     assert found.ravel().tolist() == [1, 2, 8, 16]
 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_grids_of_sizes_that_the_run_decides(several: bool) -> None:
-    """The sizes of an image are a tensor, or tensors in a list."""
+    """An image's sizes are one tensor, or a list of tensors."""
     functional = paddle.nn.functional
     program = paddle.static.Program()
     with paddle.static.program_guard(program):
@@ -118,7 +118,7 @@ def test_grids_of_sizes_that_the_run_decides(several: bool) -> None:
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 @pytest.mark.parametrize("mode", ["constant", "reflect"])
 def test_paddings_that_the_run_decides(layout: str, mode: str) -> None:
-    """The tensor has two numbers for width, then height, then depth, as the attribute does."""
+    """The tensor has two numbers for width, then height, then depth, as the attribute has."""
     x = np.arange(36, dtype="float32").reshape(1, 1, 3, 3, 4)
     amounts = np.array([1, 2, 0, 1, 2, 0], "int32")
     if layout == "NDHWC":

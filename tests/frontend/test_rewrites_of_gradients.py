@@ -1,4 +1,4 @@
-"""Rewrites of programs whose loss has gradients in it, in branches and after loops as well."""
+"""Rewrites of programs with gradients in the loss, in branches and after loops as well."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def of_loop(x: Any, w: Any) -> Any:
 
 
 def twice(x: Any, w: Any) -> Any:
-    """The gradient of a gradient."""
+    """Return the gradient of a gradient."""
     return static.gradients([of_layer(x, w)], [x])[0]
 
 
@@ -53,7 +53,7 @@ GRADIENTS = {f.__name__: f for f in (of_layer, of_branch, in_branch, of_loop, tw
 
 
 def build(kind: str) -> tuple[Any, Any]:
-    """A loss of a gradient, and the value that it is the gradient by."""
+    """Build a loss of a gradient; return it and the differentiated value."""
     x = static.data("x", [-1, 3])
     x.stop_gradient = False
     w = weight("w", np.full((3, 3), 0.5))
@@ -74,14 +74,14 @@ def plain(loss: Any, hidden: Any) -> list[float]:
 
 
 def copied(loss: Any, hidden: Any) -> list[float]:
-    """A clone, which an executor prunes to its fetches."""
+    """Train a clone, which an executor prunes to its fetches."""
     paddle.optimizer.SGD(0.5).minimize(loss)
     start()
     return run_steps(static.default_main_program().clone(), loss.name)
 
 
 def saved(loss: Any, hidden: Any) -> list[float]:
-    """The program as a file says it."""
+    """Train a program that was serialized and parsed."""
     paddle.optimizer.SGD(0.5).minimize(loss)
     start()
     data = static.default_main_program().desc.serialize_to_string()
@@ -89,7 +89,7 @@ def saved(loss: Any, hidden: Any) -> list[float]:
 
 
 def for_test(loss: Any, hidden: Any) -> list[float]:
-    """A clone for tests has the gradient in the loss, and no updates."""
+    """Run a clone for tests, which has the gradient in the loss but no updates, then train."""
     test = static.default_main_program().clone(for_test=True)
     paddle.optimizer.SGD(0.5).minimize(loss)
     start()
@@ -112,7 +112,7 @@ def merging(loss: Any, hidden: Any) -> list[float]:
 
 
 def parallel(loss: Any, hidden: Any) -> list[float]:
-    """Two devices with the same rows compute what one does."""
+    """Train on two devices with the same rows, which computes the same as one."""
     paddle.optimizer.SGD(0.5).minimize(loss)
     start()
     program = static.CompiledProgram(static.default_main_program())
@@ -136,7 +136,7 @@ def half(level: str) -> Callable[[Any, Any], list[float]]:
 
 
 def renamed(loss: Any, hidden: Any) -> list[float]:
-    """The differentiated value under another name."""
+    """Train after the differentiated value was renamed."""
     paddle.optimizer.SGD(0.5).minimize(loss)
     main = static.default_main_program()
     old = hidden.name
@@ -167,7 +167,7 @@ USUAL = {("of_loop", "saved"), ("in_branch", "for_test"), ("twice", "O1"), ("of_
     ],
 )
 def test_rewrites_keep_the_gradient_in_a_loss(kind: str, rewrite: str) -> None:
-    """And the update by its own gradient."""
+    """A rewrite keeps the loss with its gradient, and the update."""
     with fresh():
         expected = plain(*build(kind))
     with fresh():
@@ -187,7 +187,7 @@ def test_models_that_are_published_have_no_derivative(tmp_path: Path) -> None:
 
 
 def test_clones_for_tests_leave_out_a_backward_pass() -> None:
-    """As in Paddle, which keeps gradients until a loss is differentiated."""
+    """A clone keeps gradients until a loss is differentiated, as in Paddle."""
     with fresh() as (main, _):
         loss, _ = build("of_layer")
         before = main.clone(for_test=True).global_block()

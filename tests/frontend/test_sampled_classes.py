@@ -81,7 +81,7 @@ NAMED = {"uniform": 0, "log_uniform": 1, "custom_dist": 2}
     ],
 )
 def test_costs_with_the_chances_of_each_sampler(sampler: str, wanted: list[float]) -> None:
-    """The numbers are those of Paddle 1.8.5, of numbers drawn in this order."""
+    """The numbers are those of Paddle 1.8.5, with samples drawn in this order."""
     draw = np.random.RandomState(0)
     rows, weight, bias = (
         np.round(draw.randn(*shape), 2).astype("float32") for shape in ((3, 4), (10, 4), (10,))

@@ -1,4 +1,4 @@
-"""Saved and loaded, layers by data, by ranks and by boxes give the same numbers."""
+"""Layers by data, by ranks and by boxes give the same numbers after saving and loading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAKERS: list[Callable[[Data], Any]] = []
 
 
 def maker(function: Callable[[Data], Any]) -> Callable[[Data], Any]:
-    """Register what builds a layer, or several, from feeds that its argument declares."""
+    """Register a function that builds layers from feeds that its argument declares."""
     MAKERS.append(function)
     return function
 

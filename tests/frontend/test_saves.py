@@ -1,4 +1,4 @@
-"""A save is one: what a kill leaves is completed or removed, and mixed files are refused."""
+"""Saves are atomic: the remains of a killed one are completed or removed, mixed files refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STORM = Path(checkpoints.__file__)
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """A stand-in for the end of the process."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def save(net: checkpoints.Net, folder: Path, number: int) -> None:
 
 
 def loaded(net: checkpoints.Net, folder: Path) -> set[int]:
-    """The saves that `static.load` takes its values from."""
+    """Return the numbers of the saves that `static.load` takes its values from."""
     fill(net, -1)
     static.load(net.main, str(folder / "m"))
     names = [v.name for v in net.main.list_vars() if v.persistable]
@@ -54,7 +54,7 @@ def loaded(net: checkpoints.Net, folder: Path) -> set[int]:
 
 
 def kill_after(monkeypatch: pytest.MonkeyPatch, renames: int, saving: Callable[[], Any]) -> None:
-    """Save, and end the process, as far as files can tell, after so many renames."""
+    """Save, and end the process after so many renames, as far as files can show."""
     left = [renames]
 
     def rename(path: Path, target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Functions along an axis of a tensor without axes: as in Paddle, it may be 0 or -1."""
+"""Functions along an axis of a tensor without axes: as in Paddle, the axis may be 0 or -1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FUNCTIONS: list[tuple[Callable[[Any, int], Any], list[Any]]] = [
 @pytest.mark.every(3)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_number_has_one_axis(axis: int) -> None:
-    """The results have no axes again, as they are declared."""
+    """The results have no axes either, as declared."""
     with fresh():
         x = static.data("x", [], "float32")
         made = [function(x if i != 2 else x > 0, axis) for i, (function, _) in enumerate(FUNCTIONS)]
@@ -63,7 +63,7 @@ def test_a_number_has_no_second_axis(function: Any) -> None:
 
 @pytest.mark.parametrize("shapes", [((), (1,)), ((1,), ()), ((), (1, 1), ())])
 def test_a_number_is_a_term_of_a_sum_of_single_elements(shapes: Any) -> None:
-    """add_n gives [1] for [] and [1], as Paddle 2.6 and 3.3 do, and a gradient to each."""
+    """add_n of [] and [1] is [1], as in Paddle 2.6 and 3.3, and each has a gradient."""
     with fresh():
         terms = [static.data(f"x{i}", list(shape)) for i, shape in enumerate(shapes)]
         for term in terms:
@@ -78,7 +78,7 @@ def test_a_number_is_a_term_of_a_sum_of_single_elements(shapes: Any) -> None:
 
 
 def test_a_number_is_no_term_of_a_sum_of_several_elements() -> None:
-    """Paddle adds it to the first element alone."""
+    """Paddle would add the number to the first element alone, so it is refused."""
     with fresh(), pytest.raises(ProgramError, match="must have one shape"):
         paddle.add_n([static.data("x", []), static.data("y", [2])])
 

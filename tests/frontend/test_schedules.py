@@ -1,4 +1,4 @@
-"""Learning-rate schedules beyond the recorded ones: state, metrics, errors."""
+"""Learning-rate schedules without recordings: state, metrics, errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphopt.optimizer import lr
 
 
 def rates(schedule: lr.LRScheduler, count: int) -> list[float]:
-    """The first rates, one per epoch."""
+    """Return the first rates, one per epoch."""
     found: list[float] = []
     for _ in range(count):
         found.append(schedule())
@@ -49,7 +49,7 @@ def test_formulas(schedule: lr.LRScheduler, formula: Any) -> None:
 
 
 def test_state_continues_a_schedule() -> None:
-    """What state_dict gives goes on where the first schedule was."""
+    """A schedule with the state dict of another continues it."""
 
     def make() -> lr.LinearWarmup:
         return lr.LinearWarmup(lr.CosineAnnealingDecay(0.5, 10), 3, 0.0, 0.5)
@@ -69,7 +69,7 @@ def test_warmup_starts_the_inner_schedule_afterwards() -> None:
 
 
 def test_reduce_on_plateau_waits_and_cools_down() -> None:
-    """A cut after more than `patience` bad epochs; cooldown epochs do not count."""
+    """The rate falls after more than `patience` bad epochs, not counting cooldown epochs."""
     schedule = lr.ReduceOnPlateau(1.0, factor=0.5, patience=1, cooldown=2, min_lr=0.2)
     found: list[float] = []
     for metric in [3.0, 2.0, 2.0, np.float32(2.0), 2.0, [2.0], 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]:
@@ -83,7 +83,7 @@ def test_reduce_on_plateau_waits_and_cools_down() -> None:
 
 
 def test_step_to_an_epoch() -> None:
-    """`step(epoch)` jumps there."""
+    """`step(epoch)` sets the epoch."""
     schedule = lr.CosineAnnealingDecay(1.0, 10)
     schedule.step(5)
     assert (schedule.last_epoch, schedule()) == (5, pytest.approx(0.5))
@@ -104,13 +104,13 @@ def test_step_to_an_epoch() -> None:
     ],
 )
 def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
-    """Each error says which argument is wrong."""
+    """Each error names the wrong argument."""
     with pytest.raises(error, match=text):
         make()
 
 
 def test_a_linear_schedule_goes_on_from_its_rate() -> None:
-    """As in Paddle 2.6.2, also when it is set to an epoch, begun late or loaded."""
+    """As in Paddle 2.6.2, each rate follows from the last, even after a jump or a load."""
     schedule = lr.LinearLR(0.5, 4, 0.5, 0.1)
     schedule.step(3)
     assert schedule() == pytest.approx(0.16666667)

@@ -1,4 +1,4 @@
-"""Scripts that import paddle, run as they are."""
+"""Unmodified scripts that import paddle."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def script(folder: Path, text: str, name: str = "train.py") -> Path:
 def test_scripts_run_unmodified(
     text: str, printed: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Programs as the tutorials of 2.x and 1.8 have them."""
+    """Programs of the tutorials of 2.x and 1.8 run."""
     assert run_script(script(tmp_path, text), [str(tmp_path)]) == 0
     assert capfd.readouterr().out.strip() == printed
 
@@ -137,7 +137,7 @@ def test_scripts_run_unmodified(
 def test_functions_that_modules_share_a_name_with(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """They stay when the module is imported under the name paddle."""
+    """A function is still there after a module of its name is imported as paddle's."""
     text = """
         import paddle.fluid as fluid
         from paddle.fluid.layers.rnn import LSTMCell
@@ -149,7 +149,7 @@ def test_functions_that_modules_share_a_name_with(
 
 
 def test_the_process_is_as_before(tmp_path: Path) -> None:
-    """Also after an error; a module beside the script can be imported."""
+    """A script leaves no trace in the process, even after an error; it can import its neighbors."""
     script(tmp_path, "import paddle\nvalue = paddle.float32", "beside_the_script.py")
     before = list(sys.argv), list(sys.path), sys.modules["__main__"], list(sys.meta_path)
     path = script(tmp_path, "import beside_the_script, sys\nsys.argv.clear()\nraise ValueError")
@@ -189,7 +189,7 @@ def test_the_process_is_as_before(tmp_path: Path) -> None:
 def test_exit_codes_and_errors(
     text: str, code: int, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As Python's own, and with what graphopt knows of names that it lacks."""
+    """Exit codes and errors are Python's, with advice on names that graphopt lacks."""
     assert run_script(script(tmp_path, text)) == code
     assert said in capfd.readouterr().err
 
@@ -221,7 +221,7 @@ def test_a_folder_runs_its_main(tmp_path: Path, capfd: pytest.CaptureFixture[str
 
 
 def test_missing_modules_can_be_imported(tmp_path: Path) -> None:
-    """Each stands for a module that refuses calls; one that graphopt has must leave the table."""
+    """Each missing module can be imported and refuses calls; an existing one must not be listed."""
     names = "\n".join(f"    {name!r}," for name in MODULES)
     text = f"import importlib\nfor name in [\n{names}\n]:\n"
     text += "    made = importlib.import_module(name)\n"
@@ -230,9 +230,9 @@ def test_missing_modules_can_be_imported(tmp_path: Path) -> None:
 
 
 def test_modules_of_paddle_can_be_imported(tmp_path: Path) -> None:
-    """Of 1.8.5 and 2.6.2: a file that is not here has its package's names, and refuses the others.
+    """A file of 1.8.5 or 2.6.2 that is not here has its package's names, and refuses others.
 
-    Where a module has the name of a function of its package, an import would take its place.
+    If a module has the name of a function of its package, an import would replace the function.
     """
     names = sorted(f"{package}.{name}" for package, own in paddle_modules().items() for name in own)
     text = f"names = {names!r}\n"
@@ -267,6 +267,6 @@ except NotImplementedError as error:
 
 
 def test_paddle_base_is_fluid(tmp_path: Path) -> None:
-    """Imported from `paddle`, as a module, and as an attribute."""
+    """`paddle.base` is fluid as an import from `paddle`, as a module, and as an attribute."""
     text = "from paddle import base\nimport paddle\nimport paddle.base as other\n"
     assert run_script(script(tmp_path, f"{text}assert paddle.base is base is other")) == 0

@@ -1,4 +1,4 @@
-"""Operators on sequences by their types, appended to a block; the lengths are Paddle's."""
+"""Operators on sequences, appended to a block by type, with Paddle's lengths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKENS = np.array([[1], [2], [2], [3], [1], [2]], "int32")
 def run(
     type: str, inputs: dict[str, Any], outs: str, attrs: dict[str, Any] | None = None
 ) -> list[tuple[Any, Any]]:
-    """The outputs of one operator and their lengths; inputs with lengths are pairs."""
+    """Run one operator; return its outputs and their lengths. Inputs with lengths are pairs."""
     with fresh():
         given: dict[str, Any] = {}
         feed: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def test_boxes_are_cut_at_their_own_image() -> None:
 
 
 def test_the_sides_of_images_are_rounded_as_in_c() -> None:
-    """45 / 2 is 23 and 51 / 2 is 26 (Paddle 1.8.5); each row may hold several boxes."""
+    """45 / 2 is 23 and 51 / 2 is 26 (Paddle 1.8.5); a row may hold several boxes."""
     boxes, sizes = np.array([[-3, 2, 30, 40], [5, 6, 70, 90]], "float32"), [[45, 51, 2.0]]
     info = np.array(sizes * 2, "float32")
     ((found, _),) = run("box_clip", {"Input": (boxes, [[1, 1]]), "ImInfo": info}, "Output")
@@ -189,7 +189,7 @@ def test_an_operator_without_sequences_is_itself() -> None:
 
 
 def test_rows_of_a_file_have_the_lengths_of_their_place() -> None:
-    """An operator reads the lengths that its rows have there, not those of a later one."""
+    """An operator reads the lengths of its rows at its position, not later ones."""
     program = Program()
     block = program.global_block()
     for name in ("x", "y"):

@@ -1,4 +1,4 @@
-"""Operands that Paddle does not broadcast, and arguments that it refuses: so does graphopt."""
+"""Operands that Paddle does not broadcast, and arguments that it refuses, are refused here, too."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ OTHERS: dict[str, tuple[Refused, str]] = {
 
 
 def refusal(call: Refused) -> str:
-    """The message for these operands."""
+    """Return the error message for these operands."""
     with fresh():
         x, y = static.data("x", [3, 4], "float32"), static.data("y", [1, 4], "float32")
         with pytest.raises((ProgramError, ValueError)) as caught:
@@ -98,7 +98,7 @@ def refusal(call: Refused) -> str:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_pairs_of_other_shapes_are_refused(name: str) -> None:
-    """A loss of broadcast operands is a number, but not the one that was meant."""
+    """A loss of operands that broadcast by mistake would be a wrong number."""
     message = refusal(PAIRS[name])
     assert "[3, 4]" in message or "equally many rows" in message, message
 
@@ -110,7 +110,7 @@ def test_other_arguments_are_refused(name: str) -> None:
 
 
 def test_sizes_of_a_run_agree() -> None:
-    """A size that only a run knows is taken to be that of the other."""
+    """A size that only the run knows is assumed to equal the other operand's."""
     with fresh():
         x, y = static.data("x", [None, 4], "float32"), static.data("y", [3, 4], "float32")
         losses = [F.soft_margin_loss(x, y), F.smooth_l1_loss(x, y), paddle.add_n([x, y])]

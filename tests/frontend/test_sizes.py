@@ -1,4 +1,4 @@
-"""The shape of a variable beside tuples, as in Paddle up to 2.6, and lists, as in Paddle 3."""
+"""The shape of a variable equals tuples, as in Paddle up to 2.6, and lists, as in Paddle 3."""
 
 from __future__ import annotations
 

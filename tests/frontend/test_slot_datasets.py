@@ -1,4 +1,4 @@
-"""Data sets of text files: their lines, training on them, and what is printed."""
+"""Data sets of text files: their lines, training on them, and the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MORE = ["1 7 1 3.5 1 0"]
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """One file of LINES, and a compressed one of MORE."""
+    """Write one file of LINES, and a compressed one of MORE."""
     first, second = tmp_path / "first.txt", tmp_path / "second.txt.gz"
     first.write_text("\n".join(LINES) + "\n")
     second.write_bytes(gzip.compress(("\n".join(MORE) + "\n").encode()))
@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def slots() -> list[Any]:
-    """The variables of the three slots."""
+    """Declare the variables of the three slots."""
     return [
         fluid.data("words", [None, 1], "int64", lod_level=1),
         fluid.data("number", [None, 1]),
@@ -56,7 +56,7 @@ def dataset_of(files: list[str], variables: list[Any], kind: str = "QueueDataset
 
 
 def sums() -> tuple[Any, Any, Any]:
-    """The words, the sum of each sentence's with its number, and the sum of all numbers so far."""
+    """Build sums of words by sentence, with its number, and a running sum of all numbers."""
     words, number, _ = variables = slots()
     out = layers.concat([layers.sequence_pool(layers.cast(words, "float32"), "sum"), number], 1)
     total = layers.create_global_var([1], 0.0, "float32", persistable=True, name="total")
@@ -65,7 +65,7 @@ def sums() -> tuple[Any, Any, Any]:
 
 
 def train(dataset: Any, *fetches: Any, **others: Any) -> float:
-    """The sum of all numbers after training on a data set."""
+    """Train on a data set, and return the sum of all numbers."""
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     names = [f"the {fetch.name}" for fetch in fetches]
@@ -75,7 +75,7 @@ def train(dataset: Any, *fetches: Any, **others: Any) -> float:
 
 
 def test_what_is_printed(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Every second batch, in the form of Paddle 1.8.5."""
+    """Every second batch is printed, in the form of Paddle 1.8.5."""
     with fresh():
         variables, out, _ = sums()
         total = train(dataset_of(files, variables), variables[0], out, print_period=2)
@@ -90,7 +90,7 @@ def test_what_is_printed(files: list[str], capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("kind", ["QueueDataset", "InMemoryDataset"])
 def test_a_loader_of_a_data_set(files: list[str], kind: str) -> None:
-    """A list of feeds for each step, one for each place; incomplete ones are left out."""
+    """Each step has a list of feeds, one for each place; incomplete lists are dropped."""
     with fresh():
         variables, out, _ = sums()
         dataset = dataset_of(files, variables, kind)
@@ -118,7 +118,7 @@ def test_a_loader_of_a_data_set(files: list[str], kind: str) -> None:
 
 
 def test_a_data_set_in_memory(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """It is shuffled, trained on again and released."""
+    """A data set in memory is shuffled, trained on again and released."""
     with fresh():
         variables, _, _ = sums()
         dataset = dataset_of(files, variables, "InMemoryDataset")
@@ -154,7 +154,7 @@ def test_values_of_one_slot_are_exchanged(files: list[str]) -> None:
 
 
 def test_a_pipe_command(files: list[str]) -> None:
-    """It is a line of a shell, and gets each file as its input."""
+    """The command is a shell line, whose input is each file."""
     with fresh():
         variables, _, _ = sums()
         dataset = dataset_of(files, variables)
@@ -176,7 +176,7 @@ def test_a_pipe_command(files: list[str]) -> None:
     ],
 )
 def test_lines_that_do_not_fit(line: str, message: str, tmp_path: Path) -> None:
-    """The error names the line and the file."""
+    """The error has the line's number and the file."""
     path = tmp_path / "lines.txt"
     path.write_text(f"{LINES[0]}\n{line}\n")
     with fresh():
@@ -197,7 +197,7 @@ def test_values_after_the_last_slot_are_ignored_with_a_warning(tmp_path: Path) -
 
 
 def test_identifiers_of_64_bits(tmp_path: Path) -> None:
-    """Those without a sign keep their bits; an identifier of the line is skipped."""
+    """Unsigned identifiers keep their bits; the line's own identifier is skipped."""
     path = tmp_path / "lines.txt"
     path.write_text("1 line7 1 18446744073709551615\n")
     with fresh():
@@ -243,7 +243,7 @@ def test_what_is_refused(files: list[str]) -> None:
 
 
 def test_a_fetch_handler(files: list[str]) -> None:
-    """It is called with arrays, under the names that it chose."""
+    """The handler is called with arrays, under the names that it chose."""
     seen: list[Any] = []
 
     class Handler(FetchHandler):
@@ -257,7 +257,7 @@ def test_a_fetch_handler(files: list[str]) -> None:
 
 
 def test_the_later_form(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As in Paddle 2.6.2: `init`, and one line for each batch."""
+    """As in Paddle 2.6.2, `init` sets the options, and each batch prints one line."""
     with static.program_guard(static.Program(), static.Program()):
         x = static.data("x", [-1, 1], "int64", lod_level=1)
         y = static.data("y", [-1, 1], "float32")
@@ -279,7 +279,7 @@ def test_the_later_form(files: list[str], capsys: pytest.CaptureFixture[str]) ->
 
 
 class Words(MultiSlotDataGenerator):
-    """Twice the words of a line, and how many there are."""
+    """A generator of a line's words, twice, and of their number."""
 
     def generate_sample(self, line: str | None) -> Any:
         def samples() -> Any:
@@ -351,7 +351,7 @@ exe.train_from_dataset(dataset=dataset, fetch_list=[out], fetch_info=["sum"], pr
 def test_a_reader_of_a_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`import paddle` is graphopt in the processes that the script's data set starts, too."""
+    """`import paddle` imports graphopt in the processes of a script's data set, too."""
     (tmp_path / "numbers.txt").write_text("1\n2\n5\n")
     (tmp_path / "reader.py").write_text(READER)
     (tmp_path / "script.py").write_text(SCRIPT)

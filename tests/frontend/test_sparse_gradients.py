@@ -1,6 +1,6 @@
-"""Embeddings with sparse gradients: Adam moves what Paddle moves, on one device and several.
+"""Embeddings with sparse gradients: Adam moves Paddle's rows, on one device and several.
 
-`data/sparse_adam.json` has a table [6, 2] behind each of four steps, as Paddle 2.6.2 left it.
+`data/sparse_adam.json` has a table [6, 2] after each of four steps, as recorded from Paddle 2.6.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def build(
     shared: bool = False,
     batch: int | None = 4,
 ) -> Built:
-    """The cubes of the rows, summed up, or the products of those of two lookups."""
+    """Minimize the sum of cubed rows of one lookup, or of the products of two lookups."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         initial = paddle.ParamAttr("table", paddle.nn.initializer.Assign(TABLE))
         table = paddle.nn.Embedding(6, 2, padding, sparse, initial)
@@ -56,7 +56,7 @@ def build(
 
 
 def tables(built: Built, *, twice: bool = False, program: Any = None) -> list[Array]:
-    """The table behind each step."""
+    """Return the table after each step."""
     (main, startup, loss), exe, scope = built, static.Executor(paddle.CPUPlace()), static.Scope()
     found: list[Array] = []
     with static.scope_guard(scope):
@@ -83,7 +83,7 @@ def tables(built: Built, *, twice: bool = False, program: Any = None) -> list[Ar
     ],
 )
 def test_as_paddle(case: str, optimizer: Optimizer, options: dict[str, Any]) -> None:
-    """Rows are looked up, then not, then again; decay makes a gradient dense, clipping does not."""
+    """Rows are looked up, skipped, looked up again; decay makes a gradient dense, a clip not."""
     found = tables(build(optimizer, **options), twice=options.get("twice", False))
     for step, (table, wanted) in enumerate(zip(found, RECORDED[case], strict=True)):
         np.testing.assert_allclose(table.ravel(), wanted, atol=3e-6, err_msg=f"step {step}")
@@ -91,7 +91,7 @@ def test_as_paddle(case: str, optimizer: Optimizer, options: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("decay", [0.0, 0.5])
 def test_lazy_adamw(decay: float) -> None:
-    """Rows that are not looked up neither move nor decay; those that are move as in AdamW."""
+    """Only rows that are looked up move and decay, and they do as in AdamW."""
     rows, plain = (
         tables(
             build(
@@ -116,7 +116,7 @@ def test_lazy_adamw(decay: float) -> None:
     ],
 )
 def test_declared(options: dict[str, Any], kind: int) -> None:
-    """A gradient is sparse when nothing but sparse lookups reads the table."""
+    """A gradient is sparse if only sparse lookups read the table."""
     main, *_ = build(lazy(), **options)
     assert main.global_block().var("table@GRAD").kind == kind
 
@@ -132,7 +132,7 @@ def test_declared(options: dict[str, Any], kind: int) -> None:
 )
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 def test_devices(optimizer: Optimizer, reduce: str) -> None:
-    """A row that one of two devices looked up moves on both."""
+    """A row that one of two devices looks up moves on both."""
     alone = tables(build(optimizer, paddle.mean, batch=None))
     built = build(optimizer, paddle.mean, batch=None)
     strategy = BuildStrategy()

@@ -1,4 +1,4 @@
-"""Names that Paddle 3 took over from other libraries; the numbers are those of Paddle 3.3.1."""
+"""Names that Paddle 3 took over from other libraries, with numbers of Paddle 3.3.1."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SAME: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_sums_in_the_shape_of_open_sizes(rows: int) -> None:
-    """The run says along which axes the target broadcasts."""
+    """The run decides the axes along which the target broadcasts."""
     with fresh():
         x, target = (static.data(name, [None, 4], "float32") for name in ("x", "y"))
         x.stop_gradient = False
@@ -120,7 +120,7 @@ def test_a_histogram_of_points() -> None:
 
 
 def test_bounds_of_cells_are_computed_from_both_ends() -> None:
-    """Bit for bit those of Paddle."""
+    """The bounds are Paddle's, bit for bit."""
     x = np.array([[-0.9772778749465942], [2.2408931255340576]], "float32")
     found, edge = computed(lambda x: paddle.histogramdd(x, 7), x=x)
     assert found.tolist() == [1, 0, 0, 0, 0, 0, 1]
@@ -152,7 +152,7 @@ def test_bounds_of_bins_are_given_as_tensors() -> None:
 
 
 def test_a_product_with_reflections() -> None:
-    """As Q of `householder_product`, on either side."""
+    """The factor is Q of `householder_product`, on either side."""
     draw = np.random.default_rng(0)
     given = {name: draw.standard_normal((3, 3)).astype("float32") for name in "xy"}
     tau = np.array([1.2, 0.4, 0.9], "float32")

@@ -1,4 +1,4 @@
-"""paddle.profiler: times of steps, runs and marked spans by a schedule."""
+"""paddle.profiler: times of steps, runs and marked spans, by a schedule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RECORD, LAST = profiler.ProfilerState.RECORD, profiler.ProfilerState.RECORD_AND_
 
 
 def states(schedule: Any, count: int) -> str:
-    """The first letter of each state: closed, ready, record, RETURN."""
+    """Return a letter per state: c closed, w ready, r record, R record and return."""
     letters = {RECORD: "r", LAST: "R", profiler.ProfilerState.READY: "w"}
     return "".join(letters.get(schedule(step), "c") for step in range(count))
 
 
 def test_schedules() -> None:
-    """As Paddle 2.6.2 has them."""
+    """Schedules are those of Paddle 2.6.2."""
     make = profiler.make_scheduler
     assert states(make(closed=1, ready=1, record=2, repeat=1, skip_first=1), 8) == "ccwrRccc"
     assert states(make(closed=0, ready=1, record=3), 8) == "wrrRwrrR"
@@ -38,7 +38,7 @@ def test_schedules() -> None:
 
 
 def test_steps_of_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two of four steps are recorded, with their runs and spans, and handed over as a file."""
+    """Two of four steps are recorded with their runs and spans, and exported to a file."""
     write = profiler.export_chrome_tracing(str(tmp_path), "worker")
     with fresh() as (main, _):
         x = static.data("x", [2, 3], "float32")
@@ -73,7 +73,7 @@ def test_steps_of_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_timing_only() -> None:
-    """Nothing is recorded or handed over; without samples the speed is in steps."""
+    """Nothing is recorded or exported; without samples the speed is in steps."""
     made = profiler.Profiler(timer_only=True, on_trace_ready=pytest.fail)
     made.start()
     assert kept_times() is None

@@ -16,7 +16,7 @@ F = paddle.nn.functional
 
 
 def test_numbers_become_one_scale() -> None:
-    """+ - * / with a number, on either side, and unary minus."""
+    """+ - * / with a number, on either side, and unary minus are one scale."""
     value = np.array([1.0, -2.0, 4.0], "float32")
     with fresh() as (main, _):
         x = static.data("x", [3], "float32")
@@ -60,7 +60,7 @@ def test_dtypes_of_operators() -> None:
 
 
 def test_places_of_a_variable() -> None:
-    """`cpu` and `cuda` have its values and gradient; gradients may have a clip of errors noted."""
+    """`cpu` and `cuda` pass values and gradients; `_set_error_clip` is accepted."""
     with fresh():
         x = static.data("x", [2], "float32")
         x.stop_gradient = False
@@ -71,7 +71,7 @@ def test_places_of_a_variable() -> None:
 
 
 def test_operators_stand_in_the_program_of_their_variable() -> None:
-    """Outside the guard of its program, too, as in Paddle; layers stand in the default one."""
+    """Operators go to their variable's program, as in Paddle; layers go to the default one."""
     with fresh() as (main, _):
         x = static.data("x", [2], "float32")
     with fresh() as (other, _):
@@ -98,7 +98,7 @@ INDICES: list[Any] = [
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
 def test_indexing_is_numpys(index: Any) -> None:
-    """Integers, slices, None and Ellipsis, with static shapes that are right."""
+    """Integers, slices, None and Ellipsis index as in NumPy, with right static shapes."""
     value = np.arange(24, dtype="float32").reshape(4, 3, 2)
     with fresh():
         part = static.data("x", [4, 3, 2], "float32")[index]
@@ -108,7 +108,7 @@ def test_indexing_is_numpys(index: Any) -> None:
 
 
 def test_indexing_open_dimensions() -> None:
-    """The first, last and a range of rows when their number is not known."""
+    """Rows of unknown number can be indexed by first, last, range and list."""
     value = np.arange(8, dtype="float32").reshape(4, 2)
     with fresh():
         x = static.data("x", [None, 2], "float32")
@@ -121,7 +121,7 @@ def test_indexing_open_dimensions() -> None:
 
 
 def test_indexing_errors() -> None:
-    """Out of range, too many."""
+    """An index out of range, or too many of them, are errors."""
     with fresh():
         x = static.data("x", [4, 2], "float32")
         with pytest.raises(IndexError, match="index 4 is out of range for axis 0 of size 4"):
@@ -131,7 +131,7 @@ def test_indexing_errors() -> None:
 
 
 def test_a_variable_is_not_a_value() -> None:
-    """float(), numpy() and open iteration explain themselves instead of misbehaving."""
+    """float(), numpy() and open iteration raise errors that explain themselves."""
     with fresh():
         x = static.data("x", [None, 2], "float32")
         with pytest.raises(TypeError, match="fetch it"):
@@ -147,7 +147,7 @@ def test_a_variable_is_not_a_value() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_every_variable_is_true() -> None:
-    """`if x`, `not x` and `x in [y]` as in Paddle's static mode; a condition warns."""
+    """`if x`, `not x` and `x in [y]` work as in Paddle's static mode; a condition warns."""
     with fresh():
         x, y = static.data("x", [None, 2]), static.data("y", [None, 2])
         assert (x or None) is x
@@ -160,7 +160,7 @@ def test_every_variable_is_true() -> None:
 
 
 def test_data_refuses_what_is_no_size() -> None:
-    """A dimension below -1 or beyond 64 bits, another variable of the name."""
+    """A dimension below -1 or beyond 64 bits is refused, and so is a name in use."""
     with fresh():
         for dim in (-2, 2**63, 2**70):
             with pytest.raises(ValueError, match=f"'x' cannot have a dimension of {dim}"):
@@ -171,7 +171,7 @@ def test_data_refuses_what_is_no_size() -> None:
 
 
 def test_float_bounds_of_integers() -> None:
-    """They give float32, as in Paddle 3.3.1; integers stay integers between integers."""
+    """Float bounds give float32, as in Paddle 3.3.1; integer bounds keep integers."""
     with fresh():
         x = paddle.to_tensor(np.array([1, -2, 3, 7]))
         found = run([paddle.clip(x, 0.5, 2.5), x.clip(max=2.5), paddle.clip(x, 0, 2)])
@@ -210,7 +210,7 @@ def test_blocks_of_sizes_in_part_from_a_run() -> None:
     ],
 )
 def test_blocks_that_a_run_refuses(sizes: list[int], offsets: list[int], message: str) -> None:
-    """Offsets below 0 and sizes of 0, too, as in Paddle 1.8.5."""
+    """Negative offsets and sizes of 0 are refused in the run, as in Paddle 1.8.5."""
     with fresh():
         x = static.data("x", [None, 2])
         block = paddle.crop(x, static.data("s", [2], "int32"), static.data("o", [2], "int32"))
@@ -221,7 +221,7 @@ def test_blocks_that_a_run_refuses(sizes: list[int], offsets: list[int], message
 
 @pytest.mark.exhaustive
 def test_bounds_that_are_variables() -> None:
-    """clip, crop and pad with numbers that a run decides, as in Paddle 2.6.2."""
+    """clip, crop and pad take numbers that a run decides, as in Paddle 2.6.2."""
     with fresh():
         low, size = static.data("low", [1]), static.data("size", [2], "int32")
         x = paddle.to_tensor(np.arange(6, dtype="float32").reshape(2, 3))
@@ -257,7 +257,7 @@ def test_bounds_that_are_variables() -> None:
 
 
 def test_the_dtype_of_a_range() -> None:
-    """int64 for whole bounds, those of int32 too, and the default one for others."""
+    """Whole bounds, int32 included, give int64; others give the default dtype."""
     with fresh():
         small, wide = static.data("i", [1], "int32"), static.data("x", [1], "float64")
         assert paddle.arange(small, 6).dtype == paddle.int64
@@ -280,7 +280,7 @@ def test_methods_are_the_functions() -> None:
 
 
 def test_constants() -> None:
-    """dtypes of full, to_tensor and assign; large integers keep their digits."""
+    """full, to_tensor and assign choose Paddle's dtypes; large integers keep their digits."""
     with fresh():
         made = [
             (paddle.full([2], 3), "float32"),
@@ -298,7 +298,7 @@ def test_constants() -> None:
 
 
 def test_default_dtype() -> None:
-    """It counts for new floats and parameters."""
+    """The default dtype applies to new floats and parameters."""
     paddle.set_default_dtype("float64")
     try:
         with fresh():
@@ -312,7 +312,7 @@ def test_default_dtype() -> None:
 
 
 def test_mode() -> None:
-    """Dynamic mode has plain functions only; making a variable there says so."""
+    """Dynamic mode has only plain functions; an error says so when a variable is made."""
     paddle.enable_static()
     assert not paddle.in_dynamic_mode()
     paddle.disable_static()
@@ -361,13 +361,13 @@ def test_mode() -> None:
     ],
 )
 def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
-    """The error has Paddle's class and says which argument of which function is wrong."""
+    """The error has Paddle's class, and names the function and its wrong argument."""
     with fresh(), pytest.raises(error, match=text):
         call(static.data("x", [2, 3], "float32"))
 
 
 def test_integers_that_a_float_does_not_hold_are_exact() -> None:
-    """A constant is never rounded in silence."""
+    """A constant is never rounded silently."""
     program = static.Program()
     with static.program_guard(program):
         exact = paddle.full([1], 2**60 + 1, "int64")

@@ -1,4 +1,4 @@
-"""Errors show the user's lines, and graphopt's own only where they help."""
+"""Tracebacks show the user's lines, and graphopt's own only where they help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGE = str(Path(paddle.__file__).parent)
 
 
 def frames(call: Callable[[], Any]) -> list[str]:
-    """The functions in the traceback of a call that fails; those of graphopt after a dot."""
+    """List the functions in the traceback of a failing call; those of graphopt follow a dot."""
     try:
         call()
     except Exception as error:
@@ -51,17 +51,17 @@ def program() -> Any:
 
 @pytest.mark.parametrize("call", [bad_call, bad_run])
 def test_the_traceback_ends_at_the_users_line(call: Callable[[], Any]) -> None:
-    """One frame of graphopt stays: the one that raises."""
+    """One frame of graphopt remains: the one that raises."""
     assert frames(call) == ["frames", call.__name__, ".call"]
 
 
 def test_lines_of_the_user_stay() -> None:
-    """Also of those that graphopt called."""
+    """Lines of the user remain, even of functions that graphopt called."""
     assert frames(bad_branch) == ["frames", "bad_branch", ".call", "bad_call"]
 
 
 def test_all_frames_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a debugger, which goes through them."""
+    """A flag keeps all frames, for use in a debugger."""
     monkeypatch.setenv("FLAGS_graphopt_full_traceback", "1")
     found = frames(bad_call)
     assert found[:2] == ["frames", "bad_call"]
@@ -69,7 +69,7 @@ def test_all_frames_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_accidents_keep_their_frames() -> None:
-    """What graphopt did not mean to raise is shown whole, for the report."""
+    """An error that graphopt did not raise on purpose keeps all frames, for the report."""
     names: dict[str, Any] = {}
     code = compile("def inner(): return {}['x']", PACKAGE + "/inner.py", "exec")
     exec(code, names)
@@ -80,13 +80,13 @@ def test_accidents_keep_their_frames() -> None:
 
 
 def test_what_is_offered_can_be_pickled() -> None:
-    """It is found again under the name that scripts use."""
+    """A public function unpickles to itself, under the name that scripts use."""
     for function in (paddle.matmul, F.relu, fluid.layers.matmul, fluid.layers.cond):
         assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_warnings_name_the_users_line() -> None:
-    """Whatever lies between."""
+    """A warning has the user's line, however deep its origin is."""
     x = static.data("x", [1])
     feed = {"x": np.zeros(1, "float32"), "Y": np.zeros(1, "float32")}
     with pytest.warns(UserWarning, match="Y is not found in program") as caught:

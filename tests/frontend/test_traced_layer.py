@@ -17,7 +17,7 @@ X = np.arange(6, dtype="float32").reshape(2, 3)
 
 @pytest.fixture(autouse=True)
 def _own_scope() -> Iterator[None]:
-    """Layers of other tests have parameters of the same names."""
+    """Enter a scope of its own: layers of other tests have parameters of the same names."""
     with static.scope_guard(static.Scope()):
         yield
 

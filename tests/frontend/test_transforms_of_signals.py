@@ -1,4 +1,4 @@
-"""What recorded programs do not show of paddle.fft and paddle.signal: errors and gradients."""
+"""Aspects of paddle.fft and paddle.signal that no recorded program has: errors and gradients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_wrong_uses(call: Callable[[Any], Any], given: Any, kind: Any, message: 
 
 
 def test_open_batches_and_gradients() -> None:
-    """A batch of any size goes there and back; the gradient of the energy is 2 x."""
+    """A batch of any size is recovered by istft; the gradient of the energy is 2 x."""
     with fresh():
         x = static.data("x", [None, 16], "float32")
         x.stop_gradient = False

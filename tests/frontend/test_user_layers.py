@@ -1,4 +1,4 @@
-"""Layers that scripts of 1.8 define themselves; the numbers and names are those of 1.8.5."""
+"""Layers that scripts of 1.8 define themselves, with numbers and names of 1.8.5."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dense(
     act: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """The way in which scripts write a layer."""
+    """Build a layer as scripts do, with LayerHelper."""
     helper = LayerHelper("dense", **locals())
     dtype = helper.input_dtype()
     products: list[Any] = []

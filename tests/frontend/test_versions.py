@@ -26,7 +26,7 @@ from graphopt.utils import deprecated, require_version, run_check, try_import
 def test_scripts_see_the_version_of_their_names(
     head: str, wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A script that uses fluid itself sees it from its first line on."""
+    """A script that itself uses fluid sees 1.8's version from its first line on."""
     (tmp_path / "theirs.py").write_text("import paddle.fluid as fluid\n")
     body = """
     from paddle.version import full_version, major
@@ -45,7 +45,7 @@ def test_scripts_see_the_version_of_their_names(
 def test_a_script_sees_the_release_of_the_flag(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the flag, the advice names it."""
+    """A script sees the release of the flag; without it, the error recommends the flag."""
     path = tmp_path / "script.py"
     path.write_text(
         "import paddle, paddle.fluid as fluid\n"

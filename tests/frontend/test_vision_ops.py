@@ -1,4 +1,4 @@
-"""What recorded programs do not show of paddle.vision.ops: categories, layers, refusals."""
+"""Aspects of paddle.vision.ops that no recorded program has: categories, layers, errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BOXES = [[0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30], [21, 20, 31, 30], [0,
 
 @pytest.mark.exhaustive
 def test_boxes_of_other_categories_do_not_cover_each_other() -> None:
-    """The best first, in the listed categories only, and no more than `top_k`."""
+    """The best boxes come first, of the listed categories only, and at most `top_k`."""
     with fresh():
         boxes = static.data("boxes", [5, 4], "float32")
         scores = static.data("scores", [5], "float32")
@@ -37,7 +37,7 @@ def test_boxes_of_other_categories_do_not_cover_each_other() -> None:
 
 
 def test_layers() -> None:
-    """The layers call the functions; a deformable convolution has its parameters."""
+    """Layers call the functions; a deformable convolution has its own parameters."""
     with fresh():
         x = static.data("x", [1, 4, 5, 5], "float32")
         boxes, count = static.data("b", [2, 4], "float32"), static.data("n", [1], "int32")

@@ -1,4 +1,4 @@
-"""Viterbi decoding of scripts: numbers that Paddle 2.6.2 gave, and what is refused."""
+"""Viterbi decoding in scripts: numbers of Paddle 2.6.2, and errors."""
 
 from __future__ import annotations
 

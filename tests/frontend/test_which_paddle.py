@@ -15,7 +15,7 @@ ROWS = np.array([[-INF, -INF], [INF, 1.0], [NAN, 1.0], [-INF, 1.0]], np.float32)
 
 
 def test_rows_of_infinities() -> None:
-    """logsumexp has a value where Paddle has nan; softmax, topk and sort have Paddle's."""
+    """logsumexp has a value where Paddle has nan; softmax, topk and sort have Paddle's values."""
     with fresh():
         x = static.data("x", [4, 2])
         outs = [paddle.logsumexp(x, 1), F.softmax(x), *paddle.topk(x, 1), paddle.sort(x)]
@@ -28,7 +28,7 @@ def test_rows_of_infinities() -> None:
 
 
 def test_windows_with_nan() -> None:
-    """nan is kept wherever it is in a window, and -inf is no finite number."""
+    """A maximum keeps nan anywhere in its window, and -inf, which is not a finite number."""
     image = np.array([[1, NAN, -INF, -INF], [5, 6, -INF, -INF]], np.float32).reshape(1, 1, 2, 4)
     with fresh():
         x = static.data("x", [1, 1, 2, 4])
@@ -61,7 +61,7 @@ def test_functions_of_special_values() -> None:
 
 @pytest.mark.parametrize("trains", [True, False])
 def test_layer_norm_with_a_frozen_scale(trains: bool) -> None:
-    """Its gradient counts the scale."""
+    """The input's gradient includes the scale, even if it is frozen."""
     rows = np.array([[1.0, 2.0, 4.0], [0.0, -1.0, 3.0]])
     scale, cotangent = np.array([0.5, 1.5, 1.0]), np.array([[1.0, -2.0, 0.5], [0.3, 1.0, -1.0]])
     with fresh():
@@ -84,7 +84,7 @@ def test_layer_norm_with_a_frozen_scale(trains: bool) -> None:
 
 @pytest.mark.exhaustive
 def test_correlations_have_the_variance_of_their_density() -> None:
-    """Of three rows with "cvine"."""
+    """Correlations of three rows drawn with "cvine" have the density's variance."""
     with fresh():
         paddle.seed(1)
         drawn = paddle.distribution.LKJCholesky(3, 2.0, "cvine").sample([4000])

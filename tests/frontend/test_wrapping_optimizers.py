@@ -40,7 +40,7 @@ def fluid_adam() -> Any:
 
 
 def by(make: Callable[[], Any]) -> Steps:
-    """Steps of an optimizer."""
+    """Return a function that minimizes by the optimizer of `make`."""
     return lambda loss, hidden: make().minimize(loss) and None
 
 
@@ -102,14 +102,14 @@ USUAL = ("gm adam 2 sum", "recompute adam", "lookahead adam", "gm amp")
 
 
 def hidden_net(x: Any, y: Any) -> tuple[Any, Any]:
-    """A loss and its hidden value."""
+    """Build a loss; return it and its hidden value."""
     hidden = static.nn.fc(x, 16, activation="relu", weight_attr=networks.attr("w1", (8, 16), 1))
     logits = static.nn.fc(hidden, 10, weight_attr=networks.attr("w2", (16, 10), 2))
     return paddle.mean(paddle.nn.functional.cross_entropy(logits, y)), hidden
 
 
 def made(steps: Steps, batch: int | None = 4) -> tuple[Any, Any, Any]:
-    """The loss, a program that evaluates it, and the average of these steps."""
+    """Build and minimize a loss; return it, a program that evaluates it, and the average."""
     x, y = static.data("x", [batch, 8]), static.data("y", [batch, 1], "int64")
     loss, hidden = hidden_net(x, y)
     test = static.default_main_program().clone(for_test=True)
@@ -121,7 +121,7 @@ def made(steps: Steps, batch: int | None = 4) -> tuple[Any, Any, Any]:
     "case", [pytest.param(c, marks=() if c[1] in USUAL else pytest.mark.exhaustive) for c in CASES]
 )
 def test_losses_are_paddles(case: tuple[str, str]) -> None:
-    """Twelve steps; then the loss with the average, and with the parameters again."""
+    """Twelve losses are Paddle's, and so are those with the average and the parameters again."""
     with fresh():
         loss, test, average = made(CASES[case])
         start()
@@ -137,7 +137,7 @@ def test_losses_are_paddles(case: tuple[str, str]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_program_with_checkpoints_recomputes() -> None:
-    """Without a strategy, too; a program without checkpoints keeps its activations."""
+    """Recomputation needs no strategy; a program without checkpoints keeps its activations."""
     for steps, recomputes in ((recomputing(wrapping, sgd), True), (by(sgd), False)):
         with fresh() as (main, _):
             loss, _, _ = made(steps)
@@ -150,7 +150,7 @@ def test_a_program_with_checkpoints_recomputes() -> None:
 
 
 def test_recompute_needs_checkpoints() -> None:
-    """They are variables or names; offloading and loading are refused."""
+    """Checkpoints are variables or names; offloading and loading are refused."""
     optimizer = wrapping.RecomputeOptimizer(sgd())
     with fresh():
         loss, hidden = hidden_net(static.data("x", [4, 8]), static.data("y", [4, 1], "int64"))
@@ -169,7 +169,7 @@ def test_recompute_needs_checkpoints() -> None:
 
 @pytest.mark.exhaustive
 def test_devices_merge_gradients() -> None:
-    """Two devices with half a batch each train as one with the whole."""
+    """Two devices with half a batch each train as one with the whole batch."""
     losses: list[Any] = []
     for count in (1, 2):
         with fresh() as (main, _):
@@ -185,7 +185,7 @@ def test_devices_merge_gradients() -> None:
 
 
 def test_merging_refuses_sparse_gradients() -> None:
-    """And arguments that Paddle refuses."""
+    """Sparse gradients, and arguments that Paddle refuses, are refused."""
     with fresh():
         ids = static.data("ids", [4], "int64")
         loss = paddle.mean(static.nn.embedding(ids, [10, 2], is_sparse=True))
@@ -256,7 +256,7 @@ LOOKS = ("look", "look 1.8")
 
 
 def refusal(outer: str, inner: str = "") -> str | None:
-    """Why one wrapper does not go around another; None where it does."""
+    """Return the reason why a wrapper cannot contain another, or None."""
     if outer in HALF and inner in HALF:
         return "has mixed precision already"
     if outer in MERGES and inner in MERGES:
@@ -275,7 +275,7 @@ LABELS = ROWS.sum(2, keepdims=True) * np.float32(0.5)
 
 
 def by_hand(wrappers: tuple[str, ...]) -> list[float]:
-    """The losses of six steps of momentum, with merged gradients and slow weights.
+    """Compute the losses of six steps of momentum, with merged gradients and slow weights.
 
     Slow weights start as the first fast ones and follow every second update; those of 1.8 start as
     the parameters do, and follow in every second run.
@@ -304,7 +304,7 @@ def by_hand(wrappers: tuple[str, ...]) -> list[float]:
 
 
 def trained(wrappers: tuple[str, ...], *, in_two_steps: bool = False) -> list[float]:
-    """The losses of six steps of momentum in these wrappers, the outermost first."""
+    """Return the losses of six steps of momentum in these wrappers, the outermost first."""
     with fresh():
         x, y = static.data("x", [4, 3]), static.data("y", [4, 1])
         hidden = paddle.matmul(x, weight("w", np.ones((3, 1))))
@@ -338,9 +338,9 @@ SHORT = {("O1", "look"), ("merge", "O2"), ("look", "look"), ("recompute", "merge
     ids=" ".join,
 )
 def test_wrappers_in_wrappers(pair: tuple[str, ...]) -> None:
-    """Every pair in both orders: refused by name, or what the two do, computed by hand.
+    """Each pair in both orders is refused by name, or equals the computation by hand.
 
-    It is what Paddle computes where it takes the pair.
+    Where Paddle takes the pair, Paddle's recorded losses agree, too.
     """
     fleet.init(is_collective=True)
     reason = refusal(*pair)
@@ -358,13 +358,13 @@ def test_wrappers_in_wrappers(pair: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("name", ["look", "merge", "fleet merge"])
 def test_wrappers_by_backward_and_apply_gradients(name: str) -> None:
-    """The two steps of `minimize` do what it does."""
+    """backward and apply_gradients together do what `minimize` does."""
     fleet.init(is_collective=True)
     np.testing.assert_allclose(trained((name,), in_two_steps=True), by_hand((name,)), rtol=5e-6)
 
 
 def test_two_optimizers_merge_by_their_own_count() -> None:
-    """In one program; by Paddle's names they share one count, and the first never updates."""
+    """Each optimizer of a program counts; with Paddle's names they would share one count."""
     with fresh() as (main, _):
         a, b = weight("a", [1.0]), weight("b", [1.0])
         for parameter, k in ((a, 2), (b, 3)):

@@ -1,9 +1,9 @@
-"""Models that `in_paddle.py` saved: read, verified, optimised with every flag, run and timed.
+"""Models that `in_paddle.py` saved: read, verified, optimized with every flag, run and timed.
 
 python tests/graphnet/in_graphopt.py [--untimed]
 
-Each line of the input is a JSON folder; the answer is `true`. What is found is written into
-`FOLDER/found.json` after each stage, so that a crash leaves those before it.
+Each line of the input is a JSON folder; the answer is `true`. Each stage adds its findings to
+`FOLDER/found.json`, so that a crash keeps the findings of the stages before it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Run = Callable[[Mapping[str, Any]], list[Any]]
 
 
 def strategy_of_all() -> BuildStrategy:
-    """A strategy with every flag that is on or off switched on."""
+    """Build a strategy with every boolean flag switched on."""
     strategy = BuildStrategy()
     for name, flag in BUILD_FLAGS.items():
         if isinstance(flag.default, bool) and not flag.unsupported:
@@ -39,7 +39,7 @@ def strategy_of_all() -> BuildStrategy:
 
 
 def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
-    """The largest difference as a share of the output's largest number; inf for other shapes."""
+    """Return the largest difference relative to the largest output; inf for another shape."""
     worst = 0.0
     for found, expected in zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True):
         if found.shape != expected.shape or found.dtype != expected.dtype:
@@ -59,7 +59,7 @@ def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
 
 
 def time_in_turns(plain: Callable[[], Any], optimised: Callable[[], Any]) -> tuple[float, float]:
-    """The median milliseconds of both, run one after the other."""
+    """Run both alternately, and return the median milliseconds of each."""
     seconds: tuple[list[float], list[float]] = ([], [])
     began_at = time.perf_counter()
     while len(seconds[0]) < 3 or (time.perf_counter() - began_at < 1.5 and len(seconds[0]) < 30):
@@ -72,7 +72,7 @@ def time_in_turns(plain: Callable[[], Any], optimised: Callable[[], Any]) -> tup
 
 
 def prepare(folder: Path, strategy: BuildStrategy | None) -> Run:
-    """The run of the model with a strategy, which has its own state."""
+    """Prepare a run of the model with a strategy; it has a scope of its own."""
     model = graphopt.import_model(folder / "model")
     program = model.program if strategy is None else CompiledProgram(model.program, strategy)
     executor = Executor()
@@ -85,7 +85,7 @@ def prepare(folder: Path, strategy: BuildStrategy | None) -> Run:
 
 
 def examine(folder: Path, note: Callable[[Found], None], timed: bool) -> None:
-    """Each stage, noted when it is done."""
+    """Run each stage, and note its findings when it is done."""
     model = graphopt.import_model(folder / "model")
     module = model.module(portable=True)
     module.verify()

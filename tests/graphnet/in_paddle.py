@@ -23,7 +23,7 @@ import paddle
 
 
 def load(file: Path) -> ModuleType:
-    """The module of a file."""
+    """Load a file as a module."""
     spec = importlib.util.spec_from_file_location(f"graph_{file.stem}", file)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -32,7 +32,7 @@ def load(file: Path) -> ModuleType:
 
 
 def described_tensors(file: Path) -> Iterator[Any]:
-    """The classes of a file of descriptions, one a tensor."""
+    """Yield the classes of a file of descriptions, one for each tensor."""
     if file.exists():
         for value in vars(load(file)).values():
             if isinstance(value, type) and hasattr(value, "shape"):
@@ -40,7 +40,7 @@ def described_tensors(file: Path) -> Iterator[Any]:
 
 
 def make_array(tensor: Any, random: np.random.Generator) -> np.ndarray:
-    """Numbers of the described range: the recorded ones, or normal, or uniform."""
+    """Make an array in the described range: the recorded data, or normal, or uniform numbers."""
     shape = [1 if size is None else size for size in tensor.shape]
     if (data := getattr(tensor, "data", None)) is not None:
         return np.asarray(data, tensor.dtype).reshape(shape)
@@ -61,7 +61,7 @@ def make_array(tensor: Any, random: np.random.Generator) -> np.ndarray:
 def with_infinities(
     shape: list[int], low: float, high: float, random: np.random.Generator
 ) -> np.ndarray:
-    """Uniform numbers, and at one of 16 places a bound that is infinite."""
+    """Draw uniform numbers; an infinite bound takes about one place in 16."""
     ends = [end for end in (low, high) if np.isfinite(end)]
     side = max(map(abs, ends), default=1.0)
     numbers = random.uniform(*(np.clip(end, -side, side) for end in (low, high)), shape)
@@ -71,7 +71,7 @@ def with_infinities(
 
 
 def make_input(tensor: Any, random: np.random.Generator) -> np.ndarray:
-    """As `make_array`; what may be boxes has corners in order, without which roi_align raises."""
+    """Make an input; arrays that may be boxes get ordered corners, as roi_align requires."""
     array = make_array(tensor, random)
     is_boxes = array.shape[1:] == (4,) and array.dtype.kind == "f"
     if not is_boxes or getattr(tensor, "data", None) is not None:
@@ -80,7 +80,7 @@ def make_input(tensor: Any, random: np.random.Generator) -> np.ndarray:
 
 
 def declare(name: str, value: np.ndarray, parameter: bool) -> Any:
-    """A parameter or a variable to feed."""
+    """Declare a parameter, or a variable to feed."""
     if not parameter:
         return paddle.static.data(name, list(value.shape), str(value.dtype))
     return paddle.create_parameter(
@@ -92,13 +92,13 @@ def declare(name: str, value: np.ndarray, parameter: bool) -> Any:
 
 
 def named_outputs(found: Any) -> list[Any]:
-    """The tensors that the graph returns."""
+    """List the tensors that the graph returns."""
     every = found if isinstance(found, (list, tuple)) else [found]
     return [value for value in every if isinstance(value, paddle.pir.Value)]
 
 
 def find_used(outputs: list[Any]) -> set[str]:
-    """The names of the variables to feed that the outputs are computed from."""
+    """Find the names of the feeds that the outputs depend on."""
     used: set[str] = set()
     seen: set[int] = set()
     waiting = [value.get_defining_op() for value in outputs]

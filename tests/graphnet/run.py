@@ -1,11 +1,11 @@
-"""`make graphnet SOURCES=FOLDER`: real model graphs of GraphNet, beside Paddle 3.
+"""`make graphnet SOURCES=FOLDER`: real model graphs of GraphNet, compared with Paddle 3.
 
     python tests/graphnet/run.py FOLDER --paddle PYTHON [--half odd] [--only TEXT] [--untimed]
 
 Each folder in FOLDER that has a `model.py` is a graph. PYTHON, which has Paddle 3, runs it and
-saves it; graphopt reads it, verifies it, optimises it with every flag, runs it plain and optimised,
-and compares with Paddle's outputs. What is found is written into `docs/reference/graphnet.md` after
-each graph. A later run goes on with the graphs that the page has not, from this folder or another.
+saves it; graphopt reads it, verifies it, optimizes it with every flag, runs it plain and optimized,
+and compares with Paddle's outputs. The findings are written into `docs/reference/graphnet.md` after
+each graph. A later run adds the graphs that the page lacks, from this folder or another.
 The graphs come from the repository PaddlePaddle/GraphNet and are not kept here.
 """
 
@@ -44,7 +44,7 @@ Found = Mapping[str, Any]
 
 
 def folders_of(sources: Path, half: str) -> list[str]:
-    """The graphs in the order of their paths' bytes: all, or those at odd or even places."""
+    """List the graphs in the order of their paths' bytes: all, or the odd or even places."""
     every = sorted(
         (str(p.parent.relative_to(sources)) for p in sources.rglob("model.py")), key=os.fsencode
     )
@@ -52,7 +52,7 @@ def folders_of(sources: Path, half: str) -> list[str]:
 
 
 class Worker:
-    """A process that answers lines of JSON; started when it is needed, and again after some."""
+    """A process that answers lines of JSON; started on demand, and restarted after some answers."""
 
     def __init__(self, command: Sequence[str], seconds: float, memory: int) -> None:
         self._command, self._seconds, self._memory = command, seconds, memory
@@ -60,7 +60,7 @@ class Worker:
         self._answered = 0
 
     def ask(self, question: Any) -> Any:
-        """The answer; RuntimeError when none came, and the process is ended."""
+        """Ask, and return the answer; RuntimeError after a time limit or a crash."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -102,7 +102,7 @@ class Worker:
         return self._process
 
     def end(self) -> None:
-        """End the process, with those that it started."""
+        """End the process and its children."""
         if (process := self._process) is None:
             return
         if process.poll() is None:
@@ -117,7 +117,7 @@ class Worker:
 
 
 def examine(graph: Path, paddle: Worker, ours: Worker) -> dict[str, Any]:
-    """What is found for one graph."""
+    """Examine one graph, and return the findings."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             if why := paddle.ask([str(graph), folder]):
@@ -134,18 +134,18 @@ def examine(graph: Path, paddle: Worker, ours: Worker) -> dict[str, Any]:
 
 
 def difference(found: Found) -> float:
-    """The largest difference to Paddle's outputs, with and without flags."""
+    """Return the largest difference from Paddle's outputs, with and without flags."""
     return max((found[name] for name in ("plain", "flags") if name in found), default=0.0)
 
 
 def slowness(found: Found) -> float:
-    """The time with flags as a share of that without; 0 where it was not measured."""
+    """Return the time with flags divided by the time without; 0 where it was not measured."""
     plain, flags = found.get("ms", (1.0, 0.0))
     return flags / plain
 
 
 def describe(found: Found) -> str:
-    """The words of a row about how it ended."""
+    """Describe the outcome of a graph, for its row."""
     if "paddle" in found:
         return f"Paddle: {found['paddle']}"
     if "error" in found:
@@ -159,7 +159,7 @@ def describe(found: Found) -> str:
 
 
 def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
-    """The lines of counts."""
+    """Format the lines of counts."""
     taken = [found for found in rows.values() if "paddle" not in found]
     ran = [found for found in taken if "flags" in found]
     equal = [value for value in map(difference, ran) if value <= TOLERANCE]
@@ -169,10 +169,10 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
         "taken": len(rows),
         "saved by Paddle": len(taken),
         "read and verified": sum("read" in found for found in taken),
-        "optimised with every flag": sum("optimised" in found for found in taken),
-        "ran plain and optimised": len(ran),
+        "optimized with every flag": sum("optimised" in found for found in taken),
+        "ran plain and optimized": len(ran),
         f"equal, within {TOLERANCE:g} of the output's largest number": len(equal),
-        "timed plain and optimised": len(timed),
+        "timed plain and optimized": len(timed),
         f"slower with flags by more than {SLOWER - 1:.0%}": sum(
             slowness(f) > SLOWER for f in timed
         ),
@@ -188,12 +188,12 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
 
 INTRODUCTION = """# Model graphs of GraphNet
 
-Written by `make graphnet SOURCES=FOLDER`, where FOLDER has the samples for Paddle of the
-repository PaddlePaddle/GraphNet: graphs of real models, in operators of Paddle 3. Those
-at odd places are taken, in the order of their paths. Paddle 3.3.1 runs each with random
-parameters of the recorded ranges and saves it. graphopt reads and verifies it, runs it
-without flags and with every flag of BuildStrategy, and compares with Paddle's outputs.
-Several runs wrote this page: each adds the graphs that the page had not.
+`make graphnet SOURCES=FOLDER` writes this page. FOLDER has the Paddle samples of the repository
+PaddlePaddle/GraphNet: graphs of real models, in operators of Paddle 3. A run takes the graphs at
+odd places in the order of their paths, unless `--half` selects others, and adds those that the
+page lacks; several runs wrote this page. Paddle 3.3.1 runs each graph with random parameters of
+the recorded ranges and saves it. graphopt reads and verifies the saved graph, runs it without
+flags and with every flag of BuildStrategy, and compares the outputs with Paddle's.
 """
 OTHER = "other numbers"
 CAUSES = {
@@ -201,16 +201,16 @@ CAUSES = {
         "24 of 965,632; with inputs changed by 1e-7 Paddle's own change as much, at 21 places"
     ),
     "PaddleX/PP-OCRv4_mobile_det/subgraph_0": (
-        "beside the same graph in float64, Paddle is off by 9.3e-3 and graphopt by 2.6e-3"
+        "compared with the same graph in float64, Paddle is off by 9.3e-3 and graphopt by 2.6e-3"
     ),
     "PaddleX/PP-OCRv4_server_det/subgraph_0": (
-        "beside the same graph in float64, Paddle is off by 0.19 and graphopt by 0.035"
+        "compared with the same graph in float64, Paddle is off by 0.19 and graphopt by 0.035"
     ),
     "PaddleX/PP-OCRv4_server_seal_det": (
         "3 of 9,830,400; with inputs changed by 1e-7 Paddle's own change by up to 1.4e-3"
     ),
     "PaddleX/FCOS-ResNet50/subgraph_1": (
-        "beside the same graph in float64, Paddle is off by 1.3e-3 and graphopt by 1.9e-3"
+        "compared with the same graph in float64, Paddle is off by 1.3e-3 and graphopt by 1.9e-3"
     ),
     "PaddleX/FasterRCNN-ResNet50/subgraph_21": (
         "of 1,000 proposals, two whose scores are nearly equal are in the other order"
@@ -220,7 +220,7 @@ CAUSES = {
         "scores and masks before the decoder are equal"
     ),
     "PaddleX/Mask-RT-DETR-L/subgraph_17": (
-        "beside the same graph in float64, Paddle is off by 0.127 and graphopt by 0.133"
+        "compared with the same graph in float64, Paddle is off by 0.127 and graphopt by 0.133"
     ),
     "PaddleX/Mask-RT-DETR-S/subgraph_10": (
         "with inputs changed by 1e-7 Paddle's own boxes change by 0.95 of the largest number; "
@@ -238,7 +238,7 @@ TABLES = {"fired": "pass that fired", "declined": "pass that declined: reason"}
 
 @dataclass
 class Page:
-    """What is found: a row for each graph, and how often each pass fired or declined."""
+    """The findings: a row for each graph, and how often each pass fired or declined."""
 
     rows: dict[str, Found] = field(default_factory=dict)
     passes: dict[str, dict[str, tuple[int, int]]] = field(
@@ -247,7 +247,7 @@ class Page:
     """Times and graphs, by the key of a table and the name of a row."""
 
     def add(self, graph: str, found: Found) -> None:
-        """Add a graph that the page has not."""
+        """Add a graph that the page lacks."""
         assert graph not in self.rows
         self.rows[graph] = found
         for key, counts in self.passes.items():
@@ -256,7 +256,7 @@ class Page:
                 counts[name] = times + more, graphs + 1
 
     def write(self, file: Path, graphs: int) -> None:
-        """Write the page, of which so many graphs are known, as Markdown."""
+        """Write the page as Markdown; `graphs` is the number of known graphs."""
         lines = [INTRODUCTION, *summary(self.rows, graphs)]
         for key, title in TABLES.items():
             counts = sorted(self.passes[key].items(), key=lambda row: (-row[1][0], row[0]))
@@ -273,7 +273,7 @@ class Page:
 
 
 def cells_of(found: Found) -> list[str]:
-    """The cells of a graph's row; a difference is there when both forms ran."""
+    """Format the cells of a graph's row; the difference needs a run with flags."""
     return [
         str(found.get("ops", "")),
         str(found.get("ops_after", "")),
@@ -284,7 +284,7 @@ def cells_of(found: Found) -> list[str]:
 
 
 def found_of(cells: Sequence[str]) -> Found:
-    """What a row says of its graph; `cells_of` gives the same cells again."""
+    """Parse a row into findings, from which `cells_of` makes the same row."""
     ops, ops_after, difference, time, words = cells
     words = OTHER if words.startswith(OTHER) else words.replace("\\|", "|")
     if words.startswith("Paddle: "):
@@ -303,7 +303,7 @@ def found_of(cells: Sequence[str]) -> Found:
 
 
 def read_page(file: Path) -> Page:
-    """The page that `Page.write` wrote; an empty one where no file is."""
+    """Read the page that `Page.write` wrote; without a file, return an empty page."""
     page = Page()
     if not file.exists():
         return page
@@ -323,7 +323,7 @@ def read_page(file: Path) -> Page:
 
 
 def main() -> int:
-    """Examine the graphs that the page has not, and write it after each."""
+    """Examine the graphs that the page lacks, and write the page after each."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sources", type=Path)
     parser.add_argument("--paddle", required=True, help="the Python that has Paddle 3")

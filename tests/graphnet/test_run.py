@@ -1,4 +1,4 @@
-"""The runner of GraphNet's graphs: which are taken, what counts as equal, and the page."""
+"""The runner of GraphNet's graphs: its choice of graphs, the comparison, and the page."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def test_halves(tmp_path: Path) -> None:
     ],
 )
 def test_differences(ours: list[float], theirs: list[float], share: float) -> None:
-    """Relative to the largest number; special values and shapes have to be the same."""
+    """Differences are relative to the largest number; special values and shapes must agree."""
     assert compare([np.array(ours)], [np.array(theirs)]) == pytest.approx(share)
 
 
 def test_share_of_whole_numbers() -> None:
-    """Of whole numbers, those that differ are counted."""
+    """The difference of integers is the share of unequal elements."""
     assert compare([np.array([1, 2, 3, 4])], [np.array([1, 2, 3, 5])]) == 0.25
 
 
 def made_input(monkeypatch: pytest.MonkeyPatch, **described: Any) -> np.ndarray[Any, Any]:
-    """The numbers of an input that is described so."""
+    """Make the array of an input with this description."""
     monkeypatch.setitem(sys.modules, "paddle", graphopt)
     make = import_module("graphopt_tests.graphnet.in_paddle").make_input
     return make(SimpleNamespace(dtype="float32", **described), np.random.default_rng(0))
@@ -72,7 +72,7 @@ def test_boxes_have_their_corners_in_order(monkeypatch: pytest.MonkeyPatch) -> N
 def test_numbers_of_an_infinite_range(
     low: float, high: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some are infinite, the others not larger than the other bound."""
+    """Some numbers are infinite; the others are within the finite bound."""
     made = made_input(monkeypatch, shape=[64, 3], min_val=low, max_val=high, std=np.nan)
     finite = made[np.isfinite(made)]
     assert made.dtype == np.float32
@@ -92,12 +92,12 @@ def test_numbers_of_an_infinite_range(
     ],
 )
 def test_words_of_a_row(found: dict[str, object], words: str) -> None:
-    """How a graph ended."""
+    """A row describes the outcome of its graph."""
     assert describe(found) == words
 
 
 def test_page(tmp_path: Path) -> None:
-    """The counts, and a row for each graph that was taken."""
+    """The page has the counts, and a row for each graph that was taken."""
     file = tmp_path / "page.md"
     page = read_page(file)
     page.add("a", {**EQUAL, "fired": {"cse": 2}})
@@ -111,7 +111,7 @@ def test_page(tmp_path: Path) -> None:
 
 
 def test_a_later_run_adds_to_the_page(tmp_path: Path) -> None:
-    """Two runs write what one over all of their graphs would."""
+    """Two runs write the same page as one run over all their graphs."""
     first = {"b": {**EQUAL, "ms": (2.0, 3.0), "fired": {"cse": 2}, "declined": {"cse: sizes": 1}}}
     second = {
         "a": {**EQUAL, "fired": {"cse": 1, "simplify": 4}},
@@ -127,7 +127,7 @@ def test_a_later_run_adds_to_the_page(tmp_path: Path) -> None:
 
 
 def test_the_page_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """The page of the repository, which earlier runs wrote, loses nothing in the next one."""
+    """Reading the repository's page and writing it again loses nothing."""
     read_page(PAGE).write(tmp_path / "page.md", 491)
     assert (tmp_path / "page.md").read_text("utf-8") == PAGE.read_text("utf-8")
 
@@ -145,14 +145,14 @@ def test_the_page_is_read_as_it_was_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_row_says_what_was_found(found: dict[str, object]) -> None:
-    """What is read from a row gives that row, and the same counts."""
+    """A row that is read gives the same row and counts again."""
     again = found_of(cells_of(found))
     assert cells_of(again) == cells_of(found)
     assert summary({"a": again}, 1) == summary({"a": found}, 1)
 
 
 def test_a_worker_that_ends() -> None:
-    """It is started again for the next question."""
+    """A worker that ended is started again for the next question."""
     code = "import sys\nfor line in sys.stdin:\n    if '1' in line: sys.exit(3)\n    print('true')"
     worker = Worker([sys.executable, "-u", "-c", code], 60, 4)
     assert worker.ask(0) is True
@@ -163,7 +163,7 @@ def test_a_worker_that_ends() -> None:
 
 
 def test_a_worker_that_hangs() -> None:
-    """It is ended after its time."""
+    """A worker that hangs is ended at its time limit."""
     worker = Worker([sys.executable, "-c", "import time; time.sleep(60)"], 0.2, 4)
     with pytest.raises(RuntimeError, match="longer than"):
         worker.ask(0)

@@ -1,6 +1,6 @@
-"""Operators with the attributes alone that Paddle requires, to be run by Paddle and here.
+"""Operators with only the attributes that Paddle requires, to run in Paddle and here.
 
-Operands are those of the samples of ops and of the operators of saved programs.
+Operands come from the samples of ops and from the operators of saved programs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ MORE = [
 
 
 def cases() -> Iterator[dict[str, Any]]:
-    """One case of each operator that has operands to be tried with."""
+    """Yield one case of each operator that has operands to try."""
     saved = {case.values[0].type: case.values[0] for case in CASES}
     more = {case.type: case for case in MORE}
     for type, row in operators().items():
@@ -104,7 +104,7 @@ def cases() -> Iterator[dict[str, Any]]:
 
 
 def _of_sample(row: OperatorRow, own: DialectRow, sample: Sample) -> dict[str, Any] | None:
-    """The case with a sample's operands; results are counted by the op that it is."""
+    """Build the case with a sample's operands; the op gives the number of results."""
     inputs = dict(zip(own.inputs, groups_of(sample), strict=False))
     results, op = definition(own.op).results, build(own.op, sample)[1]
     names = {result for result, _ in results}
@@ -133,7 +133,10 @@ def _case(
     counts: dict[str, int],
     attrs: Mapping[str, Any],
 ) -> dict[str, Any] | None:
-    """The case; None when an operand is large or of another dtype, or an attribute is unknown."""
+    """Build the case, or return None.
+
+    It is None if an operand is large or of another dtype, or if a required attribute is unknown.
+    """
     arrays = [array for group in inputs.values() for array in group]
     if any(a.size > MOST or str(a.dtype) not in _DTYPES for a in arrays):
         return None
@@ -161,7 +164,7 @@ def _value(value: Any) -> Any:
 
 
 def written(array: Any) -> dict[str, Any]:
-    """As `run_in_paddle` writes results."""
+    """Encode an array as `run_in_paddle` writes results."""
     values = np.asarray(array).reshape(-1).tolist()
     if array.dtype.kind == "f":
         values = [float(f"{value:.7g}") for value in values]

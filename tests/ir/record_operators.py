@@ -1,7 +1,7 @@
 """Records slots, attributes and defaults of an installed Paddle into `operators.txt`.
 
-Run by Paddle's Python: all operators, or those whose types are the further arguments, which may be
-new. The columns of other facts, and attributes that only another release knows, stay:
+Paddle's Python runs it, over all operators or over the types that further arguments name, which may
+be new. The columns of other facts stay, and so do attributes that only another release knows:
 
     PADDLE_PYTHON tests/ir/record_operators.py graphopt/ir/operators/operators.txt [TYPE ...]
 """
@@ -26,12 +26,12 @@ _KINDS = (
 
 
 def joined(text: str) -> list[str]:
-    """The rows of the table, each on one line."""
+    """Split the table into rows, each joined to one line."""
     return text.replace("\n        ", " ").replace("\n    ", " ").splitlines()
 
 
 def wrapped(row: str) -> str:
-    """A row on one line, or, where it is long, with a line for each column."""
+    """Wrap a long row, with a line for each column."""
     if len(row) <= WIDTH:
         return row
     head, *columns = row.split(" | ")
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _recorded(proto: Any, defaults: Any, row: str) -> str:
-    """The row with the slots and attributes of a record."""
+    """Write the row of a record: its slots and attributes, and the old row's other columns."""
     inputs, outputs = (
         [s.name + "*" * s.duplicable + "?" * (s.dispensable or s.intermediate) for s in slots]
         for slots in (proto.inputs, proto.outputs)
@@ -89,7 +89,7 @@ def _literal(value: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """The fewest digits that are the same number in float32, which Paddle keeps."""
+    """Format a number with the fewest digits that give the same float32, which Paddle stores."""
     stored = struct.pack("f", value)
     for digits in range(1, 10):
         short = float(f"{value:.{digits}g}")

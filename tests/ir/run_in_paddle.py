@@ -1,7 +1,7 @@
-"""Runs single operators in an installed Paddle: cases come from standard input, results go out.
+"""Runs single operators in an installed Paddle: reads cases from standard input, prints results.
 
-A case is a line of JSON as `tests/data/operator_defaults.jsonl` has it, without results. Each runs
-in a process of its own, because some end it.
+A case is a line of JSON as in `tests/data/operator_defaults.jsonl`, without results. Each runs in a
+process of its own, because some operators end the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SECONDS = 30
 
 
 def main() -> None:
-    """Print the cases with what they gave, or with the error."""
+    """Print each case with its results, or with the error."""
     import paddle  # pyright: ignore[reportMissingImports]
 
     paddle.enable_static()
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _apart(paddle: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """What `_run` gives in a process of its own."""
+    """Call `_run` in a process of its own."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,6 +1,6 @@
 """Changes of many values at once, and work that grows linearly.
 
-What is counted here are calls of Python functions, not seconds, so a busy machine changes nothing.
+The tests count calls of Python functions, not seconds, so a busy machine changes nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from graphopt.passes.table.manager import optimize
 @pytest.mark.parametrize("opened", [False, True])
 @pytest.mark.parametrize("replaced", [1, 3, 50])
 def test_uses_are_replaced_everywhere(opened: bool, replaced: int) -> None:
-    """Operands and the uses of values agree, however many are replaced and in whichever way."""
+    """Operands and uses agree, however many values are replaced and in whichever way."""
     values = [test.TestOp(result_types=[f32]).results[0] for _ in range(100)]
     new = [test.TestOp(result_types=[f32]).results[0] for _ in range(replaced)]
     values[0].name_hint = "first"
@@ -52,13 +52,13 @@ def test_uses_are_replaced_everywhere(opened: bool, replaced: int) -> None:
 
 
 def test_zeros_of_both_signs_stay_apart() -> None:
-    """The cache of attributes does not take -0.0 for 0.0."""
+    """The cache of attributes distinguishes -0.0 from 0.0."""
     for value in (0.0, -0.0, 0.0, -0.0):
         assert math.copysign(1, NUMBER.decode(NUMBER.encode(value))) == math.copysign(1, value)
 
 
 def test_the_collector_comes_back() -> None:
-    """It is off inside only, also after an error."""
+    """The collector is off only inside the block, and on again after an error."""
     with pytest.raises(ZeroDivisionError), paused_collector():
         assert not gc.isenabled()
         _ = 1 / 0
@@ -87,12 +87,12 @@ assert gc.get_freeze_count() == count
 
 @pytest.mark.exhaustive
 def test_what_is_imported_grows_old_and_is_still_looked_at() -> None:
-    """Garbage that grew old is found; what the caller froze stays frozen."""
+    """Old garbage is collected; objects that the caller froze stay frozen."""
     subprocess.run([sys.executable, "-c", GROWN_OLD], check=True)
 
 
 def program(layers: int) -> tuple[static.Program, tuple[str, ...], tuple[str, ...]]:
-    """A training program with batch norms, which have results that are state, its feed and loss."""
+    """Build a training program with batch norms, which update state; return feed and loss, too."""
     main = static.Program()
     with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
         h = static.data("x", [4, 3, 2, 2])
@@ -104,7 +104,7 @@ def program(layers: int) -> tuple[static.Program, tuple[str, ...], tuple[str, ..
 
 
 def calls_of(work: Callable[[], Any]) -> int:
-    """How many Python functions are called."""
+    """Count the calls of Python functions."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: Any) -> None:

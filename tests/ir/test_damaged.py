@@ -1,4 +1,4 @@
-"""Files and values that are unsound in ways that used to pass, or to end in errors of others."""
+"""Unsound files and values that used to pass, or to end in errors of other libraries."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_modules_that_nest_too_deep_are_refused(
     ],
 )
 def test_numbers_of_values_that_no_program_has(op: str, words: str) -> None:
-    """They are refused before there is a list of so many."""
+    """An op with too many values is refused before it makes a list of them."""
     text = f"""
 func.func @main(feed %x: tensor<2147483648xf32>, feed %n: tensor<2147483648xi32>) {{
   %y = {op}

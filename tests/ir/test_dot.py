@@ -24,7 +24,7 @@ BOX = re.compile(r"^ *subgraph (cluster_\w+) \{$")
 
 
 def branches() -> str:
-    """A branch in a loop, with what each reads from around it."""
+    """Draw a branch in a loop, which both read values from outside."""
     with fresh() as (main, _):
         x, n = static.data("x", [4], "float32"), static.data("n", [1], "int64")
         y = paddle.tanh(x)
@@ -37,7 +37,7 @@ def branches() -> str:
 
 
 def odd_names() -> str:
-    """A feed, a value and a fetch under a long name of odd characters."""
+    """Draw a feed, a value and a fetch under a long name of odd characters."""
     module = parse(
         'func.func @main(%x: tensor<4xf32> {pd.feed = "x"}) -> (tensor<4xf32> {pd.fetch = "y"}) {'
         "%y = pd.relu(%x) : tensor<4xf32> func.return %y : tensor<4xf32> }"
@@ -50,7 +50,7 @@ def odd_names() -> str:
 
 @pytest.mark.parametrize("make", [branches, odd_names])
 def test_structure(make: Callable[[], str]) -> None:
-    """Nodes are declared once, edges join declared ones and lie outside of the boxes."""
+    """Each node is declared once; edges join declared nodes and stand outside of the boxes."""
     lines = make().splitlines()
     assert (lines[0], lines[1][:8], lines[-1]) == ("digraph G {", "  node [", "}")
     nodes: list[str] = []
@@ -68,7 +68,7 @@ def test_structure(make: Callable[[], str]) -> None:
 
 
 def test_boxes_and_marks() -> None:
-    """Three regions of a loop with a branch are boxes; what is computed again says so."""
+    """The three regions of a loop with a branch are boxes; recomputed ops are marked."""
     assert branches().count("subgraph cluster_") == 3
     assert "computed again (7)" in odd_names()
 
@@ -76,7 +76,7 @@ def test_boxes_and_marks() -> None:
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 @pytest.mark.parametrize("make", [branches, odd_names])
 def test_graphviz_draws_it(make: Callable[[], str]) -> None:
-    """Without a warning."""
+    """Graphviz draws the text without a warning."""
     text = make()
     done = subprocess.run(["dot", "-Tsvg"], input=text.encode(), capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -1,4 +1,4 @@
-"""Elements and sizes that are known before a program runs are those that the program computes."""
+"""Elements and sizes that are known before a run equal those that the program computes."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FEEDS = tensor((-1, -1, 4), "float32"), tensor((-1, 2, 4), "float32")
 
 
 class Chain:
-    """Random ops on tensors with open sizes, and on the sizes that are read off them."""
+    """Random ops on tensors with open sizes, and on the sizes that are read from them."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
         self.draw = draw
@@ -77,7 +77,7 @@ class Chain:
         return self.one_of([v for v in self.values if dtype_of(v.type).is_floating])
 
     def numbers(self, rank: int | None = None) -> SSAValue:
-        """A vector or scalar of numbers that may be sizes; a new one where there is none."""
+        """Choose a vector or scalar of numbers that may be sizes, or make one."""
         found = [v for v in self.values if dtype_of(v.type).startswith("int")]
         found = [v for v in found if UNKNOWN not in shape_of(v.type)]
         found = [v for v in found if rank_of(v.type) == rank or (rank is None)]
@@ -111,7 +111,7 @@ class Chain:
         }
 
     def grow(self) -> None:
-        """One more op; none where the type rule refuses it."""
+        """Add one more op, unless its type rule refuses it."""
         step = self.draw(st.sampled_from((*ON_NUMBERS, *ON_NUMBERS, *ON_TENSORS)))
         try:
             op = step(self)
@@ -185,7 +185,7 @@ def _dynamic_range(chain: Chain) -> PdOp:
 
 
 def _copied(chain: Chain) -> PdOp:
-    """A reshape by the operand's own sizes, some of them joined."""
+    """Build a reshape by the operand's own sizes, some of them joined."""
     x = chain.tensor()
     sizes = chain.add(ShapeOf.make(x))
     at = chain.axis(x)
@@ -241,7 +241,7 @@ FAILURES = ProgramError, Unsupported, AssertionError, ValueError, IndexError, Ze
 
 
 def computed(op: PdOp, env: Environment) -> bool:
-    """Compute the results of an op; False where the run would fail."""
+    """Compute the results of an op; return False where the run would fail."""
     run: PdOp = op
     try:
         if isinstance(op, Dynamic):
@@ -257,7 +257,7 @@ def computed(op: PdOp, env: Environment) -> bool:
 
 
 def _made_of(run: Dynamic, env: Environment) -> PdOp:
-    """The op that a dynamic one stands for in this run, with the run's sizes in its types."""
+    """Build the op that a dynamic op stands for in this run, with the run's sizes in its types."""
     made = class_of(run.attr("op"))
     groups = [tensor(env[value].shape, dtype_of(value.type)) for value in run.inputs]
     block = Block(arg_types=groups)
@@ -269,7 +269,7 @@ def _made_of(run: Dynamic, env: Environment) -> PdOp:
 
 
 def _copies_of_nothing(op: PdOp, known: KnownValues, env: Environment) -> bool:
-    """A reshape with a 0, which copies a size only where the operand has elements."""
+    """Return whether a reshape has a 0, which copies a size only if the operand has elements."""
     if not isinstance(op, (Reshape, Dynamic)) or env[op.operands[0]].size:
         return False
     wanted = op.attr("shape") if isinstance(op, Reshape) else known.elements(op.values[0])
@@ -277,7 +277,7 @@ def _copies_of_nothing(op: PdOp, known: KnownValues, env: Environment) -> bool:
 
 
 def _is_of(type: Any, shape: tuple[int, ...]) -> bool:
-    """False where data do not have the type that the op declares."""
+    """Return whether an array has the shape that the op declares."""
     declared = shape_of(type)
     return len(declared) == len(shape) and all(
         dim in (UNKNOWN, size) for dim, size in zip(declared, shape, strict=True)
@@ -285,7 +285,7 @@ def _is_of(type: Any, shape: tuple[int, ...]) -> bool:
 
 
 def amount_in(amount: Amount, env: Mapping[SSAValue, Array]) -> int:
-    """The number that a sum of sizes is in a run."""
+    """Evaluate a sum of sizes in a run."""
     if not isinstance(amount, SymbolicSum):
         return int(amount)
     return sum(
@@ -304,7 +304,7 @@ def _size_in(size: Factor, env: Mapping[SSAValue, Array]) -> int:
 @settings(max_examples=examples(240), deadline=None)
 @given(st.data())
 def test_known_is_what_the_program_computes(data: st.DataObject) -> None:
-    """Sizes and elements, in runs with several sizes, as far as these succeed."""
+    """Known sizes and elements hold in each run that succeeds, whatever its sizes are."""
     chain = Chain(data.draw)
     for _ in range(chain.number(3, 14)):
         chain.grow()
@@ -322,7 +322,7 @@ def test_known_is_what_the_program_computes(data: st.DataObject) -> None:
 
 
 def check(value: SSAValue, known: KnownValues, env: Environment) -> None:
-    """The sizes and elements that are known of a value are those of this run."""
+    """Check the known sizes and elements of a value against this run."""
     have = env[value]
     assert tuple(amount_in(size, env) for size in known.sizes(value)) == have.shape
     elements = known.elements(value)
@@ -341,7 +341,7 @@ def _listed(known: KnownValues, op: PdOp) -> list[Any]:
 
 
 def test_sizes_read_off_a_tensor_are_known() -> None:
-    """The property above would hold of one that knows nothing."""
+    """Sizes read from a tensor are known: an empty analysis would have the property above, too."""
     block = Block(arg_types=FEEDS)
     x, known = block.args[0], KnownValues()
     shape = ShapeOf.make(x)
@@ -355,7 +355,7 @@ def test_sizes_read_off_a_tensor_are_known() -> None:
 
 
 def test_sizes_of_what_repeats_looks_up_and_reduces() -> None:
-    """Random chains seldom have these with sizes that are open."""
+    """Open sizes are known through ops that random chains seldom apply to them."""
     block = Block(arg_types=FEEDS)
     x, known = block.args[0], KnownValues()
     n, t = size_of(x, 0), size_of(x, 1)
@@ -398,7 +398,7 @@ def test_sums() -> None:
 
 
 def test_sizes_that_broadcast() -> None:
-    """The same in any order, and of what these are made of themselves."""
+    """Broadcast sizes do not depend on the order, or on a repeated broadcast."""
     value = Block(arg_types=FEEDS).args[0]
     n, t = size_of(value, 0), size_of(value, 1)
     together = broadcast((n, t))
@@ -412,7 +412,7 @@ def test_sizes_that_broadcast() -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "bfloat16"])
 def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
-    """Also beside an element that the run decides."""
+    """Constants are rounded as the program rounds them, even next to an unknown element."""
     block = Block(arg_types=[tensor((1,), dtype)])
     a = AssignValue.make(shape=(2,), values=(250.0, 3.0), dtype=dtype)
     b = AssignValue.make(shape=(2,), values=(13.0, 7.0), dtype=dtype)
@@ -425,7 +425,7 @@ def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
 
 
 def test_numbers_that_a_dtype_does_not_hold() -> None:
-    """Constants are converted as every form of a program converts them: low bits are kept."""
+    """Constants are converted as in every tier of a program: the low bits stay."""
     numbers = AssignValue.make(
         shape=(6,), values=(300.9, -1.5, 7e4, 3e9, -math.inf, math.nan), dtype="float64"
     )

@@ -1,8 +1,8 @@
 """Operands and properties that no op takes: its type rule refuses them in words.
 
 Each sample of each op is changed in one place: a property has another number or length, an operand
-another shape or element type. The rule gives types or raises one of our errors, and nothing else:
-a file from elsewhere may have any of them.
+another shape or element type. The rule infers types or raises one of graphopt's errors, and nothing
+else: an untrusted file may have any of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAMILIES = sorted({op.__module__ for op in SAMPLES})
 
 
 def odd_values(value: Any) -> Sequence[Any]:
-    """Other values of the kind of a property."""
+    """List other values of a property's kind."""
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
@@ -45,7 +45,7 @@ def odd_values(value: Any) -> Sequence[Any]:
 
 
 def odd_types(type_: Tensor) -> Iterator[Tensor]:
-    """Tensors of other ranks and sizes, and of other elements."""
+    """Yield tensors of other ranks, sizes and element types."""
     shape, dtype = shape_of(type_), dtype_of(type_)
     others = [(*shape, 1), shape[1:], shape[:-1], (), (UNKNOWN,) * len(shape), (3,) * len(shape)]
     for size in (0, 5, UNKNOWN) if shape else ():
@@ -55,7 +55,7 @@ def odd_types(type_: Tensor) -> Iterator[Tensor]:
 
 
 def changed(op_class: type[PdOp], sample: Sample) -> Iterator[tuple[Groups, dict[str, Any]]]:
-    """The operands and properties of a sample, each time with one change."""
+    """Yield the operands and properties of a sample, each time with one change."""
     attrs = {**default_attrs(op_class), **sample.attrs}
     groups = [[v.type for v in group] for group in build(op_class, sample)[1].operand_groups()]
     for name, value in attrs.items():
@@ -73,7 +73,7 @@ def changed(op_class: type[PdOp], sample: Sample) -> Iterator[tuple[Groups, dict
 @pytest.mark.every(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refused_in_words(family: str) -> None:
-    """Of all 55,000 changes none ends in an error of Python's own."""
+    """None of the 55,000 changes raises one of Python's own errors."""
     for op_class, samples in SAMPLES.items():
         if op_class.__module__ != family or op_class.name in STAND_INS:
             continue

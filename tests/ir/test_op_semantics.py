@@ -1,4 +1,4 @@
-"""Where Paddle's ops have a meaning of their own that a formula on a sample does not show."""
+"""Semantics of Paddle's ops that a formula on a sample does not show."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def close(have: Any, want: Any, tolerance: float = 1e-6) -> None:
 
 
 def test_booleans_are_not_subtracted() -> None:
-    """As in Paddle 2.6.2, which adds no booleans either but multiplies them."""
+    """Booleans cannot be subtracted. Paddle 2.6.2 does not add them either, but multiplies them."""
     mask = Block(arg_types=[tensor((3,), "bool")]).args[0]
     with pytest.raises(ProgramError, match="booleans cannot be subtracted; not_equal says"):
         Subtract.make(mask, mask)
@@ -69,12 +69,12 @@ def test_booleans_are_not_subtracted() -> None:
 def test_gradient_at_a_kink(
     op_class: type[PdOp], attrs: dict[str, Any], x: float, slope: float
 ) -> None:
-    """Paddle 2.6's choice of one-sided derivative."""
+    """The gradient at a kink is the one-sided derivative that Paddle 2.6 chooses."""
     close(jax.grad(lambda x: compute(op_class, x, **attrs))(jnp.asarray(x)), slope)
 
 
 def test_gradient_at_a_tie() -> None:
-    """Both equal maxima get half of the gradient, as in Paddle 3."""
+    """Each of two equal maxima gets half of the gradient, as in Paddle 3."""
     x = jnp.ones(1)
     grads = jax.grad(lambda x, y: compute(Maximum, x, y).sum(), argnums=(0, 1))(x, x)
     close(grads, np.full((2, 1), 0.5))
@@ -88,7 +88,7 @@ def test_padding_row_gets_no_gradient() -> None:
 
 
 def test_cross_entropy_gradient() -> None:
-    """softmax - one_hot, nothing for ignored rows, nothing through the returned softmax."""
+    """The gradient is softmax - one_hot; ignored rows and the returned softmax pass none."""
     x, label = f64(3, 4), i64([[1], [-100], [3]])
 
     def results(x: Any) -> Any:
@@ -101,13 +101,13 @@ def test_cross_entropy_gradient() -> None:
 
 
 def test_cross_entropy_of_large_logits() -> None:
-    """As in Paddle no probability is below exp(-64); the gradient does not see it."""
+    """No probability is below exp(-64), as in Paddle; the gradient ignores this bound."""
     loss = compute(CrossEntropyWithSoftmax, f32([[50.0, 0.0], [300.0, 0.0]]), i64([1, 1]))[1]
     close(loss, [[50], [64]])
 
 
 def test_softmax_has_a_floor() -> None:
-    """A class whose probability is lost still gets a finite loss, and a gradient."""
+    """A class whose probability underflows still has a finite loss, and a gradient."""
 
     def loss(x: Array) -> Array:
         p = compute(Softmax, x)
@@ -119,7 +119,7 @@ def test_softmax_has_a_floor() -> None:
 
 
 def test_max_pool_gradient_goes_to_the_first() -> None:
-    """Of equal elements in a window only the first gets the gradient."""
+    """The first of equal elements in a window gets the whole gradient."""
     window = {"kernel_size": (1, 2), "strides": (1, 2)}
     grad = jax.grad(lambda x: compute(Pool2d, x, **window).sum())(jnp.zeros((1, 1, 1, 4)))
     close(grad, [[[[1, 0, 1, 0]]]])
@@ -127,7 +127,7 @@ def test_max_pool_gradient_goes_to_the_first() -> None:
 
 @pytest.mark.parametrize(("exclusive", "corner"), [(True, np.nan), (False, 0)])
 def test_pool_window_in_padding(exclusive: bool, corner: float) -> None:
-    """With ceil_mode a window may lie wholly in the padding; Paddle divides 0 by its count."""
+    """With ceil_mode a window may be all padding; Paddle divides 0 by its count."""
     shape = {"kernel_size": (2, 2), "strides": (2, 2), "paddings": (1, 1), "ceil_mode": True}
     out = compute(Pool2d, f32(1, 1, 4, 4), pooling_type="avg", exclusive=exclusive, **shape)
     assert out.shape == (1, 1, 3, 3)
@@ -145,7 +145,7 @@ def test_batch_norm_of_large_numbers() -> None:
 
 
 def test_batch_norm_statistics_are_constants() -> None:
-    """Gradients flow through the normalised output alone."""
+    """Gradients flow through the normalized output alone."""
     rule = rule_of(BatchNorm, sample(f64(4, 2), f64(2), abs(f64(2))))
 
     def total(x: Any) -> Any:
@@ -157,7 +157,7 @@ def test_batch_norm_statistics_are_constants() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("op_class", [BatchNorm, FusedBatchNormAct])
 def test_synchronised_batch_norm(op_class: type[PdOp]) -> None:
-    """Four replicas with a quarter of the rows each: the numbers and gradients of all rows."""
+    """Four replicas with a quarter of the rows each give the numbers and gradients of all rows."""
     x, weights = f64(8, 3), f64(8, 3)
     state = [array.astype("float64") for array in vectors(3)]
     case = sample(x, *state, sync=True)
@@ -209,7 +209,7 @@ def test_dropout_in_training(mode: str, kept: float) -> None:
 
 @pytest.mark.exhaustive
 def test_random_tensors() -> None:
-    """Range, mean and deviation of each distribution; the truncated one ends at two deviations."""
+    """Distributions have their range, mean and deviation; a truncated one ends at 2 deviations."""
     uniform = np.asarray(compute(Uniform, shape=(20_000,), min=-1.0, max=3.0))
     assert -1 <= uniform.min() < -0.99
     assert 2.99 < uniform.max() <= 3
@@ -236,13 +236,13 @@ def test_random_half_types_have_many_values() -> None:
 
 
 def test_unknown_activation_of_a_fused_op() -> None:
-    """The error names what cannot be applied."""
+    """The error names the unknown activation."""
     with pytest.raises(UnsupportedError, match="'maxout' is not an activation"):
         compute(FusedGemmEpilogue, f32(2, 3), f32(3, 4), f32(4), activation="maxout")
 
 
 def test_squeeze_of_an_unknown_size() -> None:
-    """A size that is given by axis is taken to be 1; without axes it stays."""
+    """An unknown size is squeezed as a 1 if its axis is named, and stays if no axes are."""
     x = tensor((-1, 3, 1), "float32")
     assert shape_of(Squeeze.infer(x, (0,))) == (3, 1)
     assert shape_of(Squeeze.infer(x, ())) == (-1, 3)

@@ -1,4 +1,4 @@
-"""Operators that a script appends by type without optional attributes, beside Paddle 2.6.2."""
+"""Operators that a script appends by type without optional attributes, against Paddle 2.6.2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with_paddle = pytest.mark.skipif(not PADDLE, reason="GRAPHOPT_PADDLE_PYTHON name
 
 
 def computed(case: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """What the case's operator computes here."""
+    """Compute the case's operator with graphopt."""
     program, feeds = static.Program(), dict[str, Any]()
     block = program.global_block()
     inputs: dict[str, list[Any]] = {}
@@ -52,7 +52,7 @@ def computed(case: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
 def test_an_operator_without_optional_attributes(
     case: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The numbers of Paddle; computed by NumPy, which compiles nothing."""
+    """NumPy, which compiles nothing, computes Paddle's numbers."""
     monkeypatch.setenv("FLAGS_graphopt_tier", "host")
     paddle.enable_static()
     for name, array in computed(case).items():
@@ -63,7 +63,7 @@ def test_an_operator_without_optional_attributes(
 
 @with_paddle
 def test_paddle_declares_what_the_table_says(tmp_path: Path) -> None:
-    """Slots, attributes, kinds and defaults."""
+    """Paddle declares the slots, attributes, kinds and defaults of the table."""
     copy = tmp_path / TABLE.name
     shutil.copy(TABLE, copy)
     subprocess.run([PADDLE, str(HERE / "record_operators.py"), str(copy)], check=True)
@@ -72,7 +72,7 @@ def test_paddle_declares_what_the_table_says(tmp_path: Path) -> None:
 
 @with_paddle
 def test_paddle_computes_what_is_recorded() -> None:
-    """Writes the records again, to be read where they differ; prints what Paddle refuses."""
+    """Paddle gives the recorded results; new records replace them, and refusals are printed."""
     given = "".join(json.dumps(case) + "\n" for case in cases())
     script = [PADDLE, str(HERE / "run_in_paddle.py")]
     said = subprocess.run(script, input=given, stdout=subprocess.PIPE, text=True, check=True)

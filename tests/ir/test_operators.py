@@ -1,4 +1,4 @@
-"""The table of operators: how it is written, and that nothing in it is unknown elsewhere."""
+"""The table of operators: its format, and that every name in it is known elsewhere."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_attributes_have_kinds_of_paddle_and_defaults_that_are_read() -> None:
 
 
 def test_every_operator_that_is_translated_has_a_row() -> None:
-    """Those of ONNX are described by the signatures of their rules."""
+    """Every translated operator has a row, except ONNX's: signatures of rules describe those."""
     translated = {*TRANSLATIONS, *BY_TYPE}
     assert {name for name in translated if not is_onnx_type(name)} <= ROWS.keys()
 
@@ -70,7 +70,7 @@ def test_columns_about_derivatives_name_what_the_row_has() -> None:
 
 
 def test_an_op_of_the_dialect_has_the_defaults_of_its_row() -> None:
-    """Text leaves defaults out; no translation depends on them."""
+    """The dialect's defaults, which text omits, are its row's, except the listed ones."""
     found = set[str]()
     for row in ROWS.values():
         if row.pd is None:

@@ -1,4 +1,4 @@
-"""Every op against its samples: complete, typed as computed, printed as parsed, right, smooth.
+"""Every op against its samples: completeness, types, text, numbers and gradients.
 
 The samples are in tests/ops, in files named like those of graphopt/ir/dialect/ops; a new op needs
 no code here. A test takes all samples of an op and compiles them as one program, since it costs
@@ -86,7 +86,7 @@ TOLERANCE = {
 def each_op(
     takes: Callable[[type[PdOp], Sample], bool] = lambda op_class, sample: True,
 ) -> pytest.MarkDecorator:
-    """Run a test for each op, with those of its samples that are taken, by number."""
+    """Parametrize a test over the ops, each with its accepted samples by number."""
     chosen = {
         op_class: {n: sample for n, sample in enumerate(samples) if takes(op_class, sample)}
         for op_class, samples in SAMPLES.items()
@@ -96,13 +96,13 @@ def each_op(
 
 
 def is_traced(op_class: type[PdOp], sample: Sample) -> bool:
-    """False where the results have as many elements as the data say."""
+    """Return whether the sizes of the results do not depend on the data."""
     return op_class not in WITHOUT_RULE and not issubclass(op_class, DataSizedOp)
 
 
 @contextmanager
 def naming(number: int) -> Iterator[None]:
-    """An error inside says of which sample it is."""
+    """Add the sample's number to an error."""
     try:
         yield
     except Exception as error:
@@ -114,7 +114,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:
-    """The sample with its floating-point operands in another dtype."""
+    """Convert the floating-point operands of a sample to another dtype."""
     dtype = make().dtype
 
     def convert(operand: Operand) -> Operand:
@@ -134,9 +134,9 @@ def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:
 @pytest.mark.smoke
 @pytest.mark.parametrize("op_class", ALL, ids=lambda op: op.name)
 def test_op_is_complete(op_class: type[PdOp]) -> None:
-    """Every op has a type rule, a lowering and samples, but those that programs lower.
+    """Every op has a type rule, a lowering and samples, except ops that programs lower.
 
-    What holds of ops with regions is in tests/ir/test_regions.py.
+    tests/ir/test_regions.py checks ops with regions.
     """
     if issubclass(op_class, (RegionOp, Yield)):
         return
@@ -158,7 +158,7 @@ def test_op_is_complete(op_class: type[PdOp]) -> None:
 
 
 def test_files_mirror() -> None:
-    """The stages name their files alike."""
+    """Types, lowerings and samples of ops are in files of the same names."""
 
     def names(folder: Path) -> set[str]:
         files = [path for path in folder.rglob("*.py") if path.stem != "__init__"]
@@ -179,7 +179,7 @@ def test_files_mirror() -> None:
 @pytest.mark.smoke
 @each_op(is_traced)
 def test_type_rule_agrees_with_lowering(op_class: type[PdOp], samples: Samples) -> None:
-    """Shapes and dtypes are those that JAX computes."""
+    """Type rules infer the shapes and dtypes that JAX computes."""
     for number, sample in samples.items():
         _check_types(op_class, number, [sample])
 
@@ -187,7 +187,7 @@ def test_type_rule_agrees_with_lowering(op_class: type[PdOp], samples: Samples) 
 @pytest.mark.exhaustive
 @each_op(is_traced)
 def test_type_rule_agrees_in_every_float(op_class: type[PdOp], samples: Samples) -> None:
-    """So they are for every floating-point dtype in all samples."""
+    """Type rules agree with JAX for all samples in every floating-point dtype."""
     for number, sample in samples.items():
         _check_types(op_class, number, _in_every_float(sample))
 
@@ -203,7 +203,7 @@ def _check_types(op_class: type[PdOp], number: int, variants: Iterable[Sample]) 
 
 
 def _in_every_float(sample: Sample) -> Iterator[Sample]:
-    """The sample, and the sample in each floating-point dtype that makes another one of it."""
+    """Yield the sample, and a variant in each floating-point dtype that changes it."""
     seen: list[list[np.dtype[Any]]] = []
     for make in (None, f16, bf16, f32, f64):
         variant = sample if make is None else with_floats(sample, make)
@@ -215,7 +215,7 @@ def _in_every_float(sample: Sample) -> Iterator[Sample]:
 
 @each_op(lambda op_class, _: issubclass(op_class, DataSizedOp))
 def test_type_rule_of_what_data_size(op_class: type[PdOp], samples: Samples) -> None:
-    """Ranks, dtypes and the sizes that are known are those of a computed result."""
+    """Ranks, dtypes and known sizes equal the computed result's."""
     for number, sample in samples.items():
         with naming(number):
             declared = build(op_class, sample)[1].results
@@ -226,7 +226,7 @@ def test_type_rule_of_what_data_size(op_class: type[PdOp], samples: Samples) -> 
 
 @each_op(lambda op_class, _: issubclass(op_class, DataSizedOp))
 def test_what_needs_data_is_not_traced(op_class: type[PdOp], samples: Samples) -> None:
-    """JAX traces a data-sized op where a shape says the size, and nowhere else."""
+    """JAX traces a data-sized op only where a shape decides the size."""
     for number, sample in samples.items():
         with naming(number):
             op = build(op_class, sample)[1]
@@ -241,7 +241,7 @@ def test_what_needs_data_is_not_traced(op_class: type[PdOp], samples: Samples) -
 
 @each_op(lambda _, sample: sample.any_size)
 def test_type_rule_with_unknown_sizes(op_class: type[PdOp], samples: Samples) -> None:
-    """With any one size unknown, or all of them, the type is still true of the known one."""
+    """With one size unknown, or all of them, the type still covers the known one."""
     for number, sample in samples.items():
         with naming(number):
             op = build(op_class, sample)[1]
@@ -270,7 +270,7 @@ def _hide(type_: Tensor, hidden: Callable[[int], bool]) -> Tensor:
 
 
 def test_a_changed_op_is_verified_again() -> None:
-    """An op that was valid is not, once an operand, a property or its result is another."""
+    """A valid op is invalid after a change of an operand, a property or its result."""
     block = Block(arg_types=[tensor((2, 3), "float32"), tensor((3, 2), "float32")])
     op = Transpose.make(block.args[0], perm=(1, 0))
     block.add_ops([op, ReturnOp(op.results[0])])
@@ -299,10 +299,10 @@ def test_a_changed_op_is_verified_again() -> None:
 @pytest.mark.every(4)
 @each_op()
 def test_print_and_parse(op_class: type[PdOp], samples: Samples) -> None:
-    """A module with the op is the same after printing and parsing, in the first sample of a form.
+    """A module with the op is the same after printing and parsing.
 
-    Those of one form give the same operands and properties of the same types. The module of the
-    first sample is the same in the generic form, too.
+    One sample of each form is tried: samples of a form have the same operands and properties of the
+    same types. The first sample's module is the same in the generic form, too.
     """
     forms: dict[object, int] = {}
     for number, sample in samples.items():
@@ -321,7 +321,7 @@ def _form(sample: Sample) -> tuple[object, ...]:
 @pytest.mark.exhaustive
 @each_op()
 def test_print_and_parse_every_sample(op_class: type[PdOp], samples: Samples) -> None:
-    """So it is in both forms of all samples."""
+    """Every sample's module is the same after printing and parsing, in both forms."""
     for number, sample in samples.items():
         with naming(number):
             module = _module_with(op_class, sample)
@@ -358,21 +358,21 @@ def _text(module: ModuleOp, generic: bool) -> str:
 
 
 def is_finite_float(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample on finite float32 numbers, among others."""
+    """Return whether a sample has a float32 operand, and only finite ones."""
     arrays = [array for array in flat(sample) if array.dtype == np.float32]
     finite = bool(arrays) and all(np.isfinite(array).all() for array in arrays)
     return finite and is_traced(op_class, sample)
 
 
 def is_given(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample with a formula of an op that has a lowering."""
+    """Return whether the op has a lowering and the sample a formula."""
     return op_class not in WITHOUT_RULE and sample.expected is not None
 
 
 @pytest.mark.every(4)
 @each_op(is_given)
 def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
-    """Two samples give what their NumPy formulas give; one in bfloat16 too, to one rounding."""
+    """Two samples give their NumPy formulas' numbers; one also in bfloat16, up to one rounding."""
     numbers = list(samples)
     _check_numbers(op_class, {number: samples[number] for number in (numbers[0], numbers[-1])})
 
@@ -380,7 +380,7 @@ def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
 @pytest.mark.exhaustive
 @each_op(is_given)
 def test_numbers_of_every_sample(op_class: type[PdOp], samples: Samples) -> None:
-    """So do all samples."""
+    """All samples give their NumPy formulas' numbers."""
     _check_numbers(op_class, samples)
 
 
@@ -401,14 +401,14 @@ def _check_numbers(op_class: type[PdOp], samples: Samples) -> None:
 
 
 def has_formula(op_class: type[PdOp]) -> bool:
-    """True for an op whose numbers in bfloat16 are compared with a formula."""
+    """Return whether a formula checks the op's numbers in bfloat16."""
     given = [sample for sample in SAMPLES[op_class] if sample.expected is not None]
     return any(is_finite_float(op_class, sample) for sample in given)
 
 
 @each_op(lambda op_class, sample: not has_formula(op_class) and is_finite_float(op_class, sample))
 def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
-    """Without a formula, bfloat16 gives what float64 gives for its numbers, to one rounding."""
+    """Without a formula, bfloat16 gives float64's results, up to one rounding."""
     number, sample = next(iter(samples.items()))
     half = with_floats(sample, bf16)
     with naming(number):
@@ -418,7 +418,7 @@ def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
 
 
 def computed(op_class: type[PdOp], samples: Samples) -> list[tuple[Any, ...]]:
-    """The results of the lowering for each sample; compiled together where they can be traced."""
+    """Compute the lowering of each sample; compile the samples together if they can be traced."""
 
     def whole(operands: list[list[Any]]) -> list[tuple[Any, ...]]:
         results: list[tuple[Any, ...]] = []
@@ -444,7 +444,7 @@ def assert_close(result: Any, wanted: Any, precision: str) -> None:
 
 
 def has_gradient(op_class: type[PdOp], sample: Sample) -> bool:
-    """True when a float64 operand reaches a float64 result smoothly."""
+    """Return whether a float64 operand reaches a float64 result smoothly."""
     double = with_floats(sample, f64)
     return sample.smooth and bool(_reals(double)) and bool(_differentiable(op_class, double))
 
@@ -460,7 +460,7 @@ def _differentiable(op_class: type[PdOp], double: Sample) -> list[int]:
 
 
 def is_smooth(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample with a derivative that differences show."""
+    """Return whether finite differences can check the sample's derivative."""
     return is_traced(op_class, sample) and has_gradient(op_class, sample)
 
 
@@ -470,14 +470,14 @@ each_smooth_op = each_op(is_smooth)
 @pytest.mark.every(8)
 @each_smooth_op
 def test_gradient(op_class: type[PdOp], samples: Samples) -> None:
-    """In the first sample, derivatives of both modes agree with differences in one direction."""
+    """The first sample's derivatives agree with differences in one direction, in both modes."""
     _check_gradient(op_class, dict([next(iter(samples.items()))]))
 
 
 @pytest.mark.exhaustive
 @each_smooth_op
 def test_gradient_of_every_sample(op_class: type[PdOp], samples: Samples) -> None:
-    """So they do in all samples."""
+    """All samples' derivatives agree with differences in one direction, in both modes."""
     _check_gradient(op_class, samples)
 
 
@@ -493,7 +493,7 @@ Slopes = tuple[Any, Any, Any]
 
 
 def _slopes(op_class: type[PdOp], doubles: Samples, forwards: bool = True) -> dict[int, Slopes]:
-    """What `_slope` gives for each sample, compiled together where all have both derivatives."""
+    """Call `_slope` for each sample, compiled together if all have both derivatives."""
 
     @jax.jit
     def whole(points: dict[int, list[Any]]) -> dict[int, Slopes]:
@@ -513,10 +513,11 @@ def _slopes(op_class: type[PdOp], doubles: Samples, forwards: bool = True) -> di
 
 
 def _slope(op_class: type[PdOp], double: Sample, point: list[Any], forwards: bool) -> Slopes:
-    """The derivative in one direction: as a difference, in reverse mode and in forward mode.
+    """Compute the derivative in one direction: as a difference, in reverse mode and in forward
+    mode.
 
-    `point` stands for the float64 operands; the others stay what they are. Without `forwards` the
-    last derivative is the one before it again.
+    `point` replaces the float64 operands; other operands stay. Without `forwards` the last
+    derivative repeats the one before.
     """
     rule, outs = rule_of(op_class, double), _differentiable(op_class, double)
     results, random = build(op_class, double)[1].results, np.random.default_rng(0)
@@ -547,7 +548,7 @@ STEP = 1e-6
 
 
 def test_tensors_of_ops_have_one_constraint() -> None:
-    """xDSL makes one of `Tensor` for each field that names it: a third of importing the dialect."""
+    """All fields share one constraint: xDSL would make one each, a third of the import time."""
     fields = [field for op in ALL for field in (*definition(op).operands, *definition(op).results)]
     assert len(fields) > 900
     constraints = [getattr(each.constr, "constraint", each.constr) for _, each in fields]

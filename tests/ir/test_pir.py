@@ -1,4 +1,4 @@
-"""Programs of Paddle 3: what becomes of their operators, values, blocks and state."""
+"""Programs of Paddle 3: the translation of their operators, values, blocks and state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def attr(name: str, kind: str, value: Any) -> Any:
 
 
 def op(name: str, operands: list[int], *results: Any, **fields: Any) -> dict[str, Any]:
-    """An operator; each result is an id, or an id and a type."""
+    """Build an operator; each result is an id, or an id and a type."""
     made = [r if isinstance(r, tuple) else (r, type_of(2)) for r in results]
     return {
         "#": name,
@@ -202,7 +202,7 @@ def test_loop_results_are_copied_all_at_once() -> None:
 
 
 def training_folders() -> list[Path]:
-    """Training programs that both releases saved."""
+    """List the training programs that both releases saved."""
     return [
         case
         for case in model_files.cases()
@@ -273,7 +273,7 @@ def test_gradients_are_called_after_what_they_are_gradients_of() -> None:
 
 @pytest.mark.exhaustive
 def test_a_saved_copy_in_the_old_format_gives_the_same(tmp_path: Path) -> None:
-    """Imported from the new format, written in the old one, read again."""
+    """A model of the new format, written in the old one and read again, gives the same results."""
     case = MODELS / "infer_lenet"
     model = load_model(case / "model.json")
     scope, executor = static.Scope(), static.Executor(paddle.CPUPlace())
@@ -312,7 +312,7 @@ def test_paddles_own_function_loads_it(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_list_used_everywhere_is_bounded() -> None:
-    """Each operator would name every element: a small file must not become a large program."""
+    """Operators name every element of a list, so a small file could become a large program."""
     many = {"#": "0.t_vec", "D": [type_of(2)] * 3000}
     ops = [data(1), op("0.combine", [1] * 3000, (2, many))]
     ops += [op("1.add_n", [2], number) for number in range(3, 1500)]
@@ -370,7 +370,7 @@ def test_limits_are_kept() -> None:
 
 
 def test_a_linear_operator_of_paddle_3_3_trains_as_there() -> None:
-    """One step of two of them, the second with its weight transposed; numbers are Paddle's."""
+    """One step of two linear operators gives Paddle's numbers; the second transposes its weight."""
     random = np.random.default_rng
     shapes = {"w": (3, 4), "b": (4,), "v": (5, 4), "c": (5,)}
     state: dict[str, Any] = {
@@ -401,12 +401,12 @@ def test_either_package_can_be_imported_first(first: str) -> None:
 
 
 def lenet() -> paddle.ImportedModel:
-    """A network of Paddle 3 with its parameters."""
+    """Import a network of Paddle 3 with its parameters."""
     return paddle.import_model(MODELS / "infer_lenet" / "model.json")
 
 
 def test_a_pdmodel_has_the_attributes_that_paddle_writes(tmp_path: Path) -> None:
-    """Those that models saved by Paddle have, but for what only its kernels read."""
+    """A .pdmodel has Paddle's attributes, except those that only its kernels read."""
     lines = (PIR.parent / "pdmodel_attributes.tsv").read_text().splitlines()
     wanted = {name: names.split() for name, names in (line.split("\t") for line in lines)}
     program = load_model(lenet().export(tmp_path / "m.pdmodel").path).program
@@ -435,10 +435,10 @@ def test_a_pdmodel_is_read_by_another_reader(tmp_path: Path) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("case", ["two", "direct"])
 def test_the_gradient_of_a_loop_is_that_of_paddle(case: str) -> None:
-    """Three steps of 3, 2 and 0 iterations; losses and parameters are Paddle's.
+    """Three steps of 3, 2 and 0 iterations give Paddle's losses and parameters.
 
-    The first loop carries two tensors and reads three from around, one of which has a gradient
-    already; the result of the second is the loss itself.
+    The first loop carries two tensors and captures three, one of which has a gradient already; the
+    result of the second loop is the loss itself.
     """
     with np.load(PIR / f"while_{case}.npz") as recorded:
         expected = dict(recorded)
@@ -455,7 +455,7 @@ def test_the_gradient_of_a_loop_is_that_of_paddle(case: str) -> None:
 
 
 def test_a_stack_of_something_else_than_a_gradient_is_kept() -> None:
-    """A second loop that does other work than gradients is not taken for one."""
+    """A second loop that computes something else is not taken for a gradient."""
     text = (PIR / "while_direct.json").read_text().replace("1.tanh_grad", "1.add")
     program = read_any_program(text.encode())
     found = {found.type for block in program.blocks for found in block.ops}

@@ -1,4 +1,4 @@
-"""Reading and writing saved programs: exact on every real file, sensible on programs made here."""
+"""Reading and writing saved programs: exact on every real file, sensible on programs built here."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ each_model = pytest.mark.parametrize("model", model_files.saved_models(), ids=mo
 
 
 def content(program: Program) -> list[Any]:
-    """All that a program means, for comparison."""
+    """Collect everything in a program that has a meaning, for comparison."""
     return [
         (
             block.parent_idx,
@@ -59,7 +59,7 @@ def content(program: Program) -> list[Any]:
 
 
 def forget_bytes(program: Program) -> Program:
-    """A copy that has to be encoded anew, because nothing is left of the file."""
+    """Copy a program without the file's bytes, so that it has to be encoded again."""
     twin = program.clone()
     for block in twin.blocks:
         for item in (*block.vars.values(), *block.ops):
@@ -209,12 +209,12 @@ def test_what_the_schema_does_not_know_survives() -> None:
 
 
 def program_bytes(blocks: list[dict[str, Any]]) -> bytes:
-    """A serialized program of these block messages."""
+    """Serialize a program of these block messages."""
     return encode(PROGRAM, {"blocks": blocks})
 
 
 def made_here() -> Program:
-    """A small program as the front end makes them, with every kind of attribute value."""
+    """Build a small program as the front end does, with every kind of attribute value."""
     program = Program()
     block = program.global_block()
     x = block.create_var("x", [-1, 4], "float32", need_check_feed=True)
@@ -279,7 +279,7 @@ def test_a_program_made_here_gets_fitting_kinds() -> None:
 
 
 def test_kinds_are_those_of_the_operator() -> None:
-    """A whole number may be a float, and an offset is one for no operator on triangles."""
+    """The operator decides the kind of an attribute: a whole number may be a float."""
     program = Program()
     block = program.global_block()
     given = {

@@ -1,4 +1,4 @@
-"""Malformed and hostile files end in an error that says where, never in a crash or a hang."""
+"""Malformed and hostile files raise an error with a position, and never crash or hang."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VERDICTS = {"format": FormatError, "limit": LimitError}
 
 
 class Case(NamedTuple):
-    """A file and what becomes of it."""
+    """A file and its expected outcome."""
 
     file: Path
     kind: str
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 
 def hostile_cases() -> list[Case]:
-    """The cases of programs in both formats and of tensor streams."""
+    """List the cases of programs in both formats and of tensor streams."""
     folders = [folder / "hostile" for folder in model_files.model_folders()]
     return [
         Case(folder / row["file"], row["kind"], row["expect"])
@@ -103,7 +103,7 @@ def test_a_claim_costs_no_memory() -> None:
 
 
 def block(idx: int = 0, parent: int = -1, /, **fields: Any) -> Message:
-    """A block message with the given fields."""
+    """Build a block message with the given fields."""
     return {"idx": idx, "parent_idx": parent, **fields}
 
 
@@ -285,13 +285,13 @@ def test_a_cut_program_is_refused(case: str) -> None:
 
 @pytest.mark.exhaustive
 def test_some_mutants_of_every_format() -> None:
-    """As `make fuzz`, over fewer files."""
+    """Mutants are read or refused; `make fuzz` tries more files."""
     failures = fuzz_readers.run(examples(500), seed=1)
     assert not failures, "\n".join(f"{f.kind} {f.number}: {f.problem}" for f in failures)
 
 
 def saved_program(*ops: Message, **variables: Message) -> Program:
-    """A program read from a file with these operators."""
+    """Encode and read a program with these operators."""
     names = [variable(name, **fields) for name, fields in variables.items()]
     return read_program(encode(PROGRAM, {"blocks": [block(vars=names, ops=ops)]}))
 
@@ -304,7 +304,7 @@ def saved_program(*ops: Message, **variables: Message) -> Program:
     ],
 )
 def test_a_malformed_operator_is_named(type: str, problem: str) -> None:
-    """A slot or an attribute that is missing is the file's fault, and no crash of ours."""
+    """The error for a missing slot or attribute names the operator of the file."""
     out = {"parameter": "Out", "arguments": ["y"]}
     program = saved_program({"type": type, "outputs": [out]}, y={})
     with pytest.raises(ProgramError, match=problem):

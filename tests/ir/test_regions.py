@@ -1,4 +1,4 @@
-"""Ops with regions: what they are in text, which of them are refused, and how programs get them."""
+"""Ops with regions: their text, invalid ones, and their translation from programs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def ops_of(module: ModuleOp, kind: type[PdOp]) -> list[PdOp]:
 
 
 def built(fetches: Sequence[str], feeds: Sequence[str] = ("x",)) -> ModuleOp:
-    """The module of the default program, checked."""
+    """Build and verify the module of the default program."""
     module = parse_program(static.default_main_program(), feeds, fetches)
     module.verify()
     verify_ssa(module)
@@ -98,7 +98,7 @@ def count(value: int) -> paddle.static.Variable:
 
 @pytest.mark.parametrize("generic", [False, True])
 def test_text_round_trip(generic: bool) -> None:
-    """Both text forms give the same module again."""
+    """Both text forms parse to the same module."""
     module = parse(TEXT)
     module.verify()
     verify_ssa(module)
@@ -131,7 +131,7 @@ BAD = {
 
 @pytest.mark.parametrize("reason", BAD)
 def test_what_does_not_fit_is_refused(reason: str) -> None:
-    """Regions must take and yield what the op says; the parser shows where."""
+    """Regions must take and yield what the op declares; the parser's error has a position."""
     have, wrong = BAD[reason]
     assert have in TEXT
     reason = reason.replace("2 values for 3", "values for")
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused(reason: str) -> None:
 
 
 def test_a_value_ends_with_its_region() -> None:
-    """What a region defines cannot be used around it."""
+    """A value that a region defines cannot be used outside of it."""
     module = parse(TEXT)
     exp = ops_of(module, Exp)[0]
     (branch,) = ops_of(module, If)
@@ -152,7 +152,7 @@ def test_a_value_ends_with_its_region() -> None:
 
 
 def test_captured_values() -> None:
-    """What regions use from around them, in the order of first use, and what is inside."""
+    """Captured values are listed in the order of first use; inner ops are listed, too."""
     module = parse(TEXT)
     (branch,), (loop,), (scan,) = (ops_of(module, kind) for kind in (If, While, Scan))
     assert [v.name_hint for v in captured_values(branch)] == ["x"]
@@ -172,13 +172,13 @@ def test_captured_values() -> None:
     ],
 )
 def test_join(a: tuple[list[int], str], b: tuple[list[int], str], joined: str | None) -> None:
-    """The type that covers two: what only one knows is unknown."""
+    """The joined type covers both types: a size that only one knows is unknown."""
     found = join(tensor(*a), tensor(*b))
     assert (found and show(found)) == joined
 
 
 def test_dot() -> None:
-    """A region is a box; what it takes and yields is drawn."""
+    """A region is a box, which shows its arguments and yielded values."""
     dot = to_dot(parse(TEXT))
     assert dot.count("subgraph cluster_") == 6
     assert '[shape=oval, label="item"]' in dot
@@ -186,7 +186,7 @@ def test_dot() -> None:
 
 
 def test_unused_and_repeated_ops_go() -> None:
-    """xDSL's cse and dce work through regions; an unused loop goes as a whole."""
+    """xDSL's cse and dce reach into regions; an unused loop is removed as a whole."""
     module = parse(TEXT.replace("func.return %own", "func.return %h"))
     dce(module)
     assert not ops_of(module, While)
@@ -203,7 +203,7 @@ def test_unused_and_repeated_ops_go() -> None:
 
 
 def test_a_cond_is_one_op() -> None:
-    """Two conditional blocks and their merges are one `pd.if` without the names in between."""
+    """Two conditional blocks and their merges are one `pd.if`, without intermediate names."""
     with fresh():
         x = static.data("x", [None, 3], "float32")
         first, (second,) = static.nn.cond(
@@ -216,7 +216,7 @@ def test_a_cond_is_one_op() -> None:
 
 
 def test_nested_conds_and_loops() -> None:
-    """Regions are inside regions as blocks are inside blocks."""
+    """Regions nest as blocks do."""
     with fresh():
         x, i = static.data("x", [2, 3], "float32"), count(0)
 
@@ -244,7 +244,7 @@ def test_nested_conds_and_loops() -> None:
     ],
 )
 def test_trips(start, step, go, trips) -> None:  # type: ignore[no-untyped-def]
-    """The number of iterations is found where it follows from constants and is not too large."""
+    """The number of iterations is known if it follows from constants and is not too large."""
     with fresh():
         i, y = count(start), paddle.full([2], 1.0)
         i, y = static.nn.while_loop(lambda i, y: go(i), lambda i, y: [step(i), y * 2], [i, y])
@@ -253,7 +253,7 @@ def test_trips(start, step, go, trips) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_trips_depend_on_a_feed() -> None:
-    """A bound that is fed is not known."""
+    """The number of iterations is unknown if the bound is fed."""
     with fresh():
         n, i = static.data("n", [1], "int64"), count(0)
         (i,) = static.nn.while_loop(lambda i: i < n, lambda i: [i + 1], [i])
@@ -262,7 +262,7 @@ def test_trips_depend_on_a_feed() -> None:
 
 
 def test_a_lone_block_changes_what_has_a_value() -> None:
-    """Without a second branch the other region gives the old value."""
+    """Without a second branch the other region yields the old value."""
     with fresh():
         x = static.data("x", [3], "float32")
         y = x * 2
@@ -275,7 +275,7 @@ def test_a_lone_block_changes_what_has_a_value() -> None:
 
 
 def test_a_name_without_a_value() -> None:
-    """What only one branch computes cannot be read; neither what a loop may not compute."""
+    """A variable that only one branch or a loop computes may have no value: reading it fails."""
     with fresh() as (main, _):
         x = static.data("x", [3], "float32")
         y = main.global_block().create_var("y", [3], "float32")
@@ -297,7 +297,7 @@ def test_a_name_without_a_value() -> None:
 
 
 def test_a_missing_feed_inside_a_block() -> None:
-    """The error names the operator inside that reads it."""
+    """The error names the operator in the block that reads the missing feed."""
     with fresh():
         x, z = static.data("x", [3], "float32"), static.data("z", [3], "float32")
         y = static.nn.cond(paddle.sum(x) > 0, lambda: x + z, lambda: x)
@@ -306,7 +306,7 @@ def test_a_missing_feed_inside_a_block() -> None:
 
 
 def test_arrays_unfold() -> None:
-    """A loop over an array is run while parsing; nothing of the array is left."""
+    """A loop over an array is unrolled while parsing, and no array remains."""
     with fresh():
         x, i = static.data("x", [3], "float32"), count(0)
         array = array_write(x, i)
@@ -325,7 +325,7 @@ def test_arrays_unfold() -> None:
 
 
 def control_program() -> tuple[str, ...]:
-    """A program with a branch and a loop; what to fetch."""
+    """Build a program with branches and a loop; return the names to fetch."""
     x, i = static.data("x", [2, 3], "float32"), count(0)
     weight = static.create_parameter([3, 3], "float32", name="w")
     i, h = static.nn.while_loop(
@@ -337,7 +337,7 @@ def control_program() -> tuple[str, ...]:
 
 
 def test_saved_programs_keep_their_blocks() -> None:
-    """Operators say which block they run in the way the format does, and mean it when read."""
+    """Operators refer to their blocks as the format does, and read back with the same meaning."""
     with fresh() as (main, _):
         fetches = control_program()
         before = text(built(fetches))
@@ -352,7 +352,7 @@ def test_saved_programs_keep_their_blocks() -> None:
 
 
 def test_prune_keeps_what_blocks_need() -> None:
-    """A control-flow operator stays for what it writes, with what its block reads."""
+    """Pruning keeps a control-flow operator whose results are read, and what its block reads."""
     with fresh() as (main, _):
         fetches = control_program()
     pruned: Program = prune(main, fetches[:1])
@@ -374,7 +374,7 @@ func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf32>) {{
 
 
 def test_text_of_a_group() -> None:
-    """A group is a region in text, with its marks, and reads back as it was."""
+    """A group prints as a region with its marks, and parses to the same module."""
     text = GROUP.format(line="%e = pd.exp(%x) attributes {pd.kept}")
     module = parse(text)
     assert str(parse(str(module))) == str(module)
@@ -396,13 +396,13 @@ def test_text_of_a_group() -> None:
     ],
 )
 def test_what_a_group_refuses(line: str, reason: str) -> None:
-    """Arguments, control flow and effects."""
+    """A group refuses arguments, control flow and effects."""
     with pytest.raises((ParseError, VerifyException), match=reason):
         parse(GROUP.format(line=line))
 
 
 def test_a_group_yields_its_results() -> None:
-    """A result of another type is refused."""
+    """A group that yields a value of another type is refused."""
     text = GROUP.format(line="%e = pd.exp(%x)").replace(
         "-> tensor<?x4xf32> {", "-> tensor<4xi32> {"
     )

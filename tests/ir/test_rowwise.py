@@ -1,4 +1,4 @@
-"""An op that a branch for some of the rows may contain treats each row on its own."""
+"""An op that a branch on some of the rows may contain treats each row on its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphopt_tests.ops.base import Sample, f32, sample
 
 
 def is_accepted(op_class: type[PdOp], case: Sample, split: tuple[int, ...]) -> bool:
-    """True when rows of these operands may be split between branches."""
+    """Return whether rows of these operands may be split between branches."""
     op = build(op_class, case)[1]
     try:
         check_rowwise(op, {op.operands[at] for at in split})
@@ -33,7 +33,7 @@ def is_accepted(op_class: type[PdOp], case: Sample, split: tuple[int, ...]) -> b
 
 
 def splits(op_class: type[PdOp], case: Sample) -> list[tuple[int, ...]]:
-    """The operands that have the rows of the first one: that one alone, and all of them."""
+    """List the operands that share the first operand's rows: the first alone, and all of them."""
     operands = flat(case)
     if not operands or not operands[0].ndim:
         return []
@@ -42,7 +42,7 @@ def splits(op_class: type[PdOp], case: Sample) -> list[tuple[int, ...]]:
 
 
 def accepted() -> Iterator[tuple[type[PdOp], Sample, tuple[int, ...]]]:
-    """Of each op, a sample for each way to split its operands."""
+    """Yield, for each op, a sample for each way to split its operands."""
     seen: set[tuple[type[PdOp], bool]] = set()
     for case in COMPUTED:
         op_class, given = case.values
@@ -57,7 +57,7 @@ def accepted() -> Iterator[tuple[type[PdOp], Sample, tuple[int, ...]]]:
 
 
 def keeps_rows_apart(op_class: type[PdOp], given: Sample, split: tuple[int, ...]) -> bool:
-    """True when rows in another order give the same results in that order."""
+    """Return whether operands with reversed rows give results with reversed rows."""
     operands = flat(given)
     turned = [x[::-1] if at in split else x for at, x in enumerate(operands)]
     rule = jax.jit(rule_of(op_class, given))
@@ -76,7 +76,7 @@ def keeps_rows_apart(op_class: type[PdOp], given: Sample, split: tuple[int, ...]
 
 @pytest.mark.exhaustive
 def test_every_accepted_op_keeps_rows_apart() -> None:
-    """Of each op that a branch may contain, in each way that its operands have the rows."""
+    """Each op that a branch may contain treats rows apart, however its operands are split."""
     cases = list(accepted())
     assert len(cases) > 50
     with jax.enable_x64(True):
@@ -85,7 +85,7 @@ def test_every_accepted_op_keeps_rows_apart() -> None:
 
 
 def test_what_traits_say_is_accepted() -> None:
-    """An elementwise test, a running sum within each row, and a weight for all rows."""
+    """An elementwise test, a running sum within rows, and a weight for all rows are accepted."""
     for op_class, case in (
         (Isnan, sample(f32(3, 2))),
         (Cumsum, sample(f32(3, 2), axis=1)),

@@ -1,6 +1,6 @@
-"""Operator types that only saved programs have: composites, fused and quantised ones.
+"""Operator types that only saved programs have: composite, fused and quantized ones.
 
-Each case is an operator as a file would hold it, and its results in NumPy.
+Each case is an operator as a file holds it, with its results in NumPy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Case(NamedTuple):
-    """An operator: slots with arrays (or lists of them), and what its outputs are."""
+    """An operator: slots with arrays (or lists of arrays), and its expected outputs."""
 
     type: str
     inputs: Mapping[str, Any]
@@ -47,7 +47,7 @@ def softmax(x: Array) -> Array:
 
 
 def attend(x: Array, weight: Array, bias: Array, mask: Array, factor: float) -> Array:
-    """Self-attention with a weight [hidden, 3, heads, size]."""
+    """Compute self-attention with a weight [hidden, 3, heads, size]."""
     mixed = np.einsum("bsh,htnd->tbnsd", x, weight) + bias[:, None, :, None]
     q, k, v = mixed
     shares = softmax(factor * np.einsum("bnsd,bntd->bnst", q, k) + mask)
@@ -292,7 +292,7 @@ def listed(given: Any) -> list[Array]:
 
 
 def append(case: Case, shape: Callable[[Array], Any]) -> tuple[static.Program, dict[str, Array]]:
-    """The program of a single operator, and its feeds."""
+    """Build the program of a single operator, and its feeds."""
     program, feeds = static.Program(), dict[str, Array]()
     block = program.global_block()
     inputs: dict[str, list[Any]] = {}
@@ -311,14 +311,14 @@ def append(case: Case, shape: Callable[[Array], Any]) -> tuple[static.Program, d
 
 
 def first_open(array: Array) -> tuple[int, ...]:
-    """The shape of a tensor whose first size is open, where there is more than one."""
+    """Return the shape with an open first size, if the tensor has several axes."""
     return (-1, *array.shape[1:]) if array.ndim > 1 else array.shape
 
 
 @pytest.mark.every(5)
 @pytest.mark.parametrize("case", CASES)
 def test_saved_operator(case: Case) -> None:
-    """The numbers, with sizes known and with the first one open."""
+    """The numbers are right with known sizes and with an open first size."""
     wanted = {
         f"out_{slot}_{at}": array
         for slot, arrays in case.outputs.items()
@@ -334,7 +334,7 @@ def test_saved_operator(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_another_slot_is_refused(case: Case) -> None:
-    """A filled slot that nothing here knows might change the numbers."""
+    """A filled slot that graphopt does not know is refused: it might change the numbers."""
     strange = case._replace(inputs={**case.inputs, "Strange": X})
     if case.type in ("broadcast_tensors",):
         return
@@ -343,7 +343,7 @@ def test_another_slot_is_refused(case: Case) -> None:
 
 
 def test_random_numbers_for_each_row() -> None:
-    """uniform_random_batch_size_like takes a size from a tensor whose size a run decides."""
+    """uniform_random_batch_size_like copies a size that is known only in the run."""
     wanted = {"Out": X}
     attrs = {"shape": [-1, 7], "min": 2.0, "max": 3.0, "dtype": 5}
     given = Case("uniform_random_batch_size_like", {"Input": X}, wanted, attrs)

@@ -32,14 +32,14 @@ builtin.module {
 
 
 def module() -> ModuleOp:
-    """A program with a feed, two variables, a fetch and one variable that is written."""
+    """Parse a program with a feed, two state variables, a fetch and one written variable."""
     found = parse_text(TEXT)
     found.verify()
     return found
 
 
 def shown(found: ModuleOp) -> list[str]:
-    """The ports of a module that verifies, arguments and then results."""
+    """Verify a module, and list its ports, arguments first."""
     found.verify()
     function, signature = main_function(found), signature_of(found)
     assert [argument.index for argument in function.args] == list(range(len(function.args)))
@@ -49,7 +49,7 @@ def shown(found: ModuleOp) -> list[str]:
 
 
 def test_nothing_changes() -> None:
-    """An edit that does nothing leaves the text as it was."""
+    """An edit that does nothing keeps the text."""
     found = module()
     before = str(found)
     with edit_signature(main_function(found)):
@@ -58,7 +58,7 @@ def test_nothing_changes() -> None:
 
 
 def test_arguments() -> None:
-    """New ones come last, one that is replaced keeps its place and name, others go."""
+    """New arguments come last, a replaced one keeps its place and name, and others are dropped."""
     found = module()
     function = main_function(found)
     with edit_signature(function) as edit:
@@ -74,7 +74,7 @@ def test_arguments() -> None:
 
 
 def test_a_feed() -> None:
-    """It is the last argument."""
+    """A new feed is the last argument."""
     found = module()
     made = add_feed(main_function(found), "mask", tensor((2,), "bool"))
     assert main_function(found).args[-1] is made
@@ -82,7 +82,7 @@ def test_a_feed() -> None:
 
 
 def test_results() -> None:
-    """They can be given, left out and exchanged; marks are on arguments and results alike."""
+    """Results can be added, dropped and replaced; a mark is set on arguments and results alike."""
     found = module()
     with edit_signature(main_function(found)) as edit:
         y, w = edit.returned
@@ -95,7 +95,7 @@ def test_results() -> None:
 
 
 def test_what_is_read_cannot_go() -> None:
-    """The function is left as it was."""
+    """Dropping an argument that is read raises an error, and leaves the function unchanged."""
     found = module()
     before = str(found)
     with (

@@ -1,4 +1,4 @@
-"""Drawings without Graphviz: each op and edge is there, boxes are apart, the text is XML."""
+"""Drawings without Graphviz: every op and edge, boxes that do not overlap, valid XML."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ func.func @main(
 
 
 def chain(count: int) -> str:
-    """A program where each op reads the one before it and the feed."""
+    """Write a program in which each op reads the previous op and the feed."""
     lines = [
         f"  %v{i + 1} = pd.add(%v{i}, %v0) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
         for i in range(count)
@@ -54,7 +54,7 @@ def chain(count: int) -> str:
 
 
 def boxes(root: ElementTree.Element) -> list[tuple[float, ...]]:
-    """Left, top, right and bottom of each box."""
+    """Return left, top, right and bottom of each box."""
     found = []
     for rect in root.iter(f"{SVG}rect"):
         x, y, w, h = (float(rect.attrib[key]) for key in ("x", "y", "width", "height"))
@@ -63,7 +63,7 @@ def boxes(root: ElementTree.Element) -> list[tuple[float, ...]]:
 
 
 def test_ops_and_edges() -> None:
-    """Ops of regions too; edges from what regions yield are dashed; a tooltip has the type."""
+    """Ops in regions are drawn; edges from yielded values are dashed; a tooltip has the type."""
     text = to_svg(parse(REGIONS))
     root = ElementTree.fromstring(text)
     assert text == to_svg(parse(REGIONS))
@@ -77,7 +77,7 @@ def test_ops_and_edges() -> None:
 
 
 def training(layers: int) -> str:
-    """The text of a training step, whose updates are in one row or several."""
+    """Write a training step, whose updates are in one row or several."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 4], "float32")
@@ -90,13 +90,13 @@ def training(layers: int) -> str:
 
 
 def points_of(line: ElementTree.Element) -> list[tuple[float, float]]:
-    """The points of an edge."""
+    """Return the points of an edge."""
     pairs = (point.split(",") for point in line.attrib["points"].split())
     return [(float(x), float(y)) for x, y in pairs]
 
 
 def crosses(a: tuple[float, float], b: tuple[float, float], box: tuple[float, ...]) -> bool:
-    """True where a line downwards, at most vertical, has a point inside of a box."""
+    """Return whether a line that goes down crosses the inside of a box."""
     left, top, right, bottom = box
     upper, lower = max(a[1], top), min(b[1], bottom)
     if upper >= lower:  # they share a height at most
@@ -110,7 +110,7 @@ PROGRAMS = {"regions": REGIONS, "chain": chain(20), "training": training(12)}
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_boxes_are_apart(program: str) -> None:
-    """No box is on another, and each edge goes down, and around boxes."""
+    """Boxes do not overlap, and each edge goes down and around boxes."""
     root = ElementTree.fromstring(to_svg(parse(PROGRAMS[program])))
     found = boxes(root)
     for a, b in combinations(found, 2):
@@ -132,7 +132,7 @@ def test_a_row_is_no_wider_than_a_screen() -> None:
 
 
 def test_what_is_fed_goes_straight_down() -> None:
-    """Also where branches join, and where parameters come in from the side."""
+    """The path of the feed is straight, past joins and parameters."""
     root = ElementTree.fromstring(to_svg(parse(training(2))))
     middles = {
         words[0]: (left + right) / 2
@@ -143,12 +143,12 @@ def test_what_is_fed_goes_straight_down() -> None:
 
 
 def texts(root: ElementTree.Element) -> list[list[str]]:
-    """The lines of each box."""
+    """Return the lines of each box."""
     return [[text.text or "" for text in g.iter(f"{SVG}text")] for g in root.iter(f"{SVG}g")]
 
 
 def test_state_is_in_the_tooltips() -> None:
-    """The ops that read and write it name it; it has no box."""
+    """State has no box: tooltips of the ops that read and write it name it."""
     root = ElementTree.fromstring(to_svg(parse(training(1))))
     titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     weight = next(w for t in titles for w in t.split() if w.endswith(".w_0"))
@@ -159,12 +159,12 @@ def test_state_is_in_the_tooltips() -> None:
 
 @pytest.mark.exhaustive
 def test_a_thousand_ops() -> None:
-    """With an edge from the first to all others; 3,000 take two seconds."""
+    """The feed may have an edge to every op; 3,000 ops take two seconds."""
     assert to_svg(parse(chain(1000))).count("<rect") == 1002
 
 
 def frames(root: ElementTree.Element) -> list[tuple[str, tuple[float, ...]]]:
-    """The label and the sides of each cluster."""
+    """Return the label and the sides of each cluster."""
     found: list[tuple[str, tuple[float, ...]]] = []
     for g in root.iter(f"{SVG}g"):
         if g.attrib["class"] == "cluster":
@@ -174,7 +174,7 @@ def frames(root: ElementTree.Element) -> list[tuple[str, tuple[float, ...]]]:
 
 
 def contains(outer: tuple[float, ...], inner: tuple[float, ...]) -> bool:
-    """True where a box is in another."""
+    """Return whether a box contains another."""
     return (
         outer[0] <= inner[0]
         and outer[1] <= inner[1]
@@ -184,14 +184,14 @@ def contains(outer: tuple[float, ...], inner: tuple[float, ...]) -> bool:
 
 
 def apart(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    """True where two boxes have no point in common."""
+    """Return whether two boxes have no point in common."""
     return a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
 
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("flags", ["", "fuse_bn_act_ops,fuse_bn_add_act_ops"])
 def test_clusters_are_those_of_the_report(flags: str, tmp_path: Path) -> None:
-    """Each op is in the frames of its layers and blocks, and in no others, after passes too."""
+    """Each op is in the frames of its layers and blocks only, before and after passes."""
     out = tmp_path / "out.svg"
     given = [str(RESNET), "--emit", "svg", "-o", str(out)]
     passes = ["--build-strategy", flags, "--platform", "none"] if flags else []
@@ -223,7 +223,7 @@ def test_clusters_are_those_of_the_report(flags: str, tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_left_and_entered_again() -> None:
-    """It has no rows of its own: it is dissolved, and the others stay."""
+    """A cluster that is left and entered again has no rows of its own, and is dissolved."""
     edges = [(0, 1), (1, 2), (2, 3), (3, 4)]
     found = ClusteredRows([(0,), (), (0,), (1,), (1,)], edges, [False] * 5)
     assert found.paths == [(), (), (), (1,), (1,)]
@@ -231,7 +231,7 @@ def test_a_cluster_that_is_left_and_entered_again() -> None:
 
 
 def test_clusters_side_by_side_have_other_rows() -> None:
-    """Two branches, each a cluster: one below the other; what hangs is above its reader."""
+    """Clusters of two branches are placed one below the other; a side input is above its reader."""
     edges = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 4), (5, 6), (4, 6)]
     paths = [(), (0,), (1,), (1,), (), (), ()]
     hangs = [False] * 5 + [True, False]

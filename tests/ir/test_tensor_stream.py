@@ -1,4 +1,4 @@
-"""Tensor streams: every element type and shape comes back, as a view on the file's bytes."""
+"""Tensor streams: every element type and shape reads back, as a view of the file's bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 
 
 def some_array(dtype: DType, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Different values of the type, in its whole width."""
+    """Build an array of random bits, the whole width of its dtype."""
     count = int(np.prod(shape, dtype=int))
     if dtype == "bool":
         return (np.arange(count) % 3 == 0).reshape(shape)

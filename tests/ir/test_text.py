@@ -1,4 +1,4 @@
-"""The text of modules: types that follow from the ops are left out, functions say their roles."""
+"""The text of modules: inferred types are omitted, and functions show the roles of their ports."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ func.func @main(
 
 
 def check_round_trip(module: ModuleOp) -> None:
-    """Every text form reads back as the same module, and prints the same again."""
+    """Check that every text form parses to the same module, and prints the same again."""
     # that there are no attributes of no arguments cannot be seen in a text
     for function in module.ops:
         for key in ("arg_attrs", "res_attrs"):
@@ -74,7 +74,7 @@ def check_round_trip(module: ModuleOp) -> None:
 
 
 def test_both_forms_are_one_module() -> None:
-    """Types that follow are left out, and roles come first; xDSL's form is read as well."""
+    """Inferred types are omitted and roles come first; xDSL's form parses, too."""
     module = parse_text(PLAIN)
     module.verify()
     assert text_of(parse_text(SHORT).body.block.ops.first or module) == SHORT
@@ -85,7 +85,7 @@ def test_both_forms_are_one_module() -> None:
 
 
 def test_the_generic_form_has_no_roles() -> None:
-    """It is the one that any tool of xDSL reads."""
+    """The generic form is xDSL's own, which any xDSL tool reads."""
     stream, plain = StringIO(), StringIO()
     module = parse_text(SHORT)
     ModulePrinter(stream, print_generic_format=True).print_op(module)
@@ -97,7 +97,7 @@ def test_the_generic_form_has_no_roles() -> None:
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(programs())
 def test_generated_programs_round_trip(generated: Generated) -> None:
-    """Training programs and others, with derivatives, regions and state."""
+    """Programs for training and inference round-trip, with derivatives, regions and state."""
     check_round_trip(generated.module)
 
 
@@ -106,14 +106,14 @@ def test_generated_programs_round_trip(generated: Generated) -> None:
     "path", [path for path in program_files() if "text_lod" not in str(path)], ids=name_of
 )
 def test_saved_models_round_trip(path: Path) -> None:
-    """Every saved program, but for one that is read with the lengths of sequences only."""
+    """Every saved program round-trips, except one that needs the lengths of sequences."""
     program = read_any_program(path.read_bytes(), path.name)
     feeds = column_names(program, "feed") or free_names(program)
     check_round_trip(parse_program(program, feeds, column_names(program, "fetch")))
 
 
 def of_names(feed: str, state: str) -> ModuleOp:
-    """A module whose variables have these names, as the translation of a program makes it."""
+    """Build a module whose variables have these names, as the translation names values."""
     module = parse_text(PLAIN)
     (function,) = module.ops
     assert isinstance(function, FuncOp)
@@ -141,7 +141,7 @@ def of_names(feed: str, state: str) -> ModuleOp:
 @example("a\u0301", "\u202e")
 @example("Größe", "ударение")
 def test_names_of_any_text_round_trip(feed: str, state: str) -> None:
-    """Quotes, line ends, other scripts and emoji; letters are printed as they are."""
+    """Names round-trip with quotes, line ends, other scripts and emoji; letters are not escaped."""
     module = of_names(feed, state)
     printed = text_of(module)
     again = parse_text(printed)
@@ -153,7 +153,7 @@ def test_names_of_any_text_round_trip(feed: str, state: str) -> None:
 
 
 def test_names_in_other_scripts_are_readable() -> None:
-    """The string has the letters, the value what is left in ASCII; xDSL reads it, too."""
+    """The string keeps all letters, the value name only ASCII; xDSL reads both."""
     module = of_names("图像", "Größe")
     assert 'feed "图像" %v: ' in text_of(module)
     assert 'state "Größe" %Gro$e: ' in text_of(module)
@@ -165,19 +165,19 @@ def test_names_in_other_scripts_are_readable() -> None:
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
-    """No file can hold it."""
+    """Half of a surrogate pair is refused, as no file can hold it."""
     with pytest.raises(FormatError, match="has half of a surrogate pair"):
         text_of(of_names("\ud800", "w"))
 
 
 def test_a_string_that_is_no_utf_8() -> None:
-    """Its position is said."""
+    """The error for a string that is not UTF-8 has its position."""
     with pytest.raises(ParseError, match="Expected UTF-8 in a string"):
         parse_text(SHORT.replace('"fc.w_0"', '"\\ff"', 1))
 
 
 def test_a_function_without_roles_is_that_of_xdsl() -> None:
-    """So is one without a body."""
+    """A function without roles prints as in xDSL, and so does one without a body."""
     text = """builtin.module {
   func.func private @f(tensor<2xf32>) -> tensor<2xf32>
   func.func @g(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -189,7 +189,7 @@ def test_a_function_without_roles_is_that_of_xdsl() -> None:
 
 
 def test_strings_and_long_lines() -> None:
-    """Lines are broken behind commas, never inside a string, and strings print as xDSL's."""
+    """Lines break after commas, never inside a string, and strings print as in xDSL."""
     module = parse_text(SHORT)
     long = "a, " * 60
     for string in ("plain", 'a "quoted", one', "back\\slash", "tab\t", "", long):
@@ -216,7 +216,7 @@ def test_strings_and_long_lines() -> None:
     ],
 )
 def test_errors_have_positions(old: str, new: str, line: int, message: str) -> None:
-    """An op that does not fit, a value that is not there, a role that does not exist."""
+    """Errors have positions: an op that does not fit, a missing value, an unknown role."""
     assert old in SHORT
     with pytest.raises(ParseError, match=f"(?s)<text>:{line}:.*{re.escape(message)}"):
         parse_text(SHORT.replace(old, new))
@@ -231,13 +231,13 @@ def test_errors_have_positions(old: str, new: str, line: int, message: str) -> N
     ],
 )
 def test_errors_name_an_op_once(old: str, new: str, words: str) -> None:
-    """With the nearest name for a wrong one."""
+    """An error names the op once, and suggests the nearest name for an unknown one."""
     with pytest.raises(ParseError, match=words):
         parse_text(SHORT.replace(old, new, 1))
 
 
 def test_an_op_that_does_not_fit_is_printed_with_its_types() -> None:
-    """Reports of crashes quote modules that do not verify."""
+    """Crash reports quote modules that do not verify, so an invalid op prints its types."""
     module = parse_text(SHORT)
     function = module.body.block.first_op
     assert function is not None
@@ -248,7 +248,7 @@ def test_an_op_that_does_not_fit_is_printed_with_its_types() -> None:
 
 
 def test_xdsl_reads_ops_without_types() -> None:
-    """The parser of an op needs nothing of ours around it."""
+    """An op's parser works in xDSL's own parser."""
     ctx: Context = new_context()
     module = Parser(ctx, str(parse_text(SHORT))).parse_module()
     assert module.is_structurally_equivalent(parse_text(SHORT))

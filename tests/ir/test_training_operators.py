@@ -1,4 +1,4 @@
-"""Operators that only saved training programs have: storage, loss scaling, repeated operators."""
+"""Operators that only saved training programs have: storage, loss scaling, recomputation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def computed(
     outputs: Mapping[str, Sequence[str]],
     **attrs: Any,
 ) -> dict[str, Array]:
-    """What one operator gives for these inputs, by slot and name."""
+    """Compute one operator on these inputs, which are grouped by slot and name."""
     program = Program()
     block = program.global_block()
     feed = {name: array for slot in inputs.values() for name, array in slot.items()}
@@ -90,7 +90,7 @@ def test_norm() -> None:
 def test_check_finite_and_unscale(
     x: list[list[float]], unscaled: list[list[float]], found_infinite: bool
 ) -> None:
-    """Numbers of Paddle 2.6."""
+    """check_finite_and_unscale gives the numbers of Paddle 2.6."""
     found = computed(
         "check_finite_and_unscale",
         {"X": {"a": f32(*x[0]), "b": f32(*x[1])}, "Scale": {"scale": f32(8)}},
@@ -114,7 +114,7 @@ def test_check_finite_and_unscale(
 def test_gradients_that_become_zeros_have_one_factor(
     between: str, flag: str, one_factor: bool
 ) -> None:
-    """Where `update_loss_scaling` makes zeros of all, no one sees which gradient was the first."""
+    """Gradients share one factor if `update_loss_scaling` zeroes them before another op reads."""
     program = Program()
     block = program.global_block()
     feed = {"a": f32(1, 2), "b": f32(np.inf, 3), "c": f32(4, 5), "scale": f32(8)}
@@ -162,7 +162,7 @@ def test_gradients_that_become_zeros_have_one_factor(
 
 @pytest.mark.parametrize("scale", [2.0**126, 2.0**127, 3e38, 2.0**-100, 3.0])
 def test_unscaling_by_very_large_and_small_numbers(scale: float) -> None:
-    """The inverse of a large scale is a denormal number, which would lose the gradients."""
+    """A large scale's inverse is denormal, and would flush the gradients to zero."""
     found = computed(
         "check_finite_and_unscale",
         {"X": {"a": f32(0.75 * scale, -0.25 * scale, 0.0)}, "Scale": {"scale": f32(scale)}},
@@ -188,7 +188,7 @@ def test_unscaling_by_very_large_and_small_numbers(scale: float) -> None:
 def test_update_loss_scaling(
     infinite: bool, scale: float, good: int, bad: int, after: tuple[float, int, int]
 ) -> None:
-    """Numbers of Paddle 2.6."""
+    """update_loss_scaling gives the numbers of Paddle 2.6."""
     found = computed(
         "update_loss_scaling",
         {
@@ -216,7 +216,7 @@ def test_update_loss_scaling(
 
 
 def test_repeated_operators() -> None:
-    """What is computed a second time before its gradients, to save memory, is what it was."""
+    """Operators that recompute values before their gradients, to save memory, change no number."""
     recorded = load(training_cases()["train_mlp_sgd"])
     block = recorded.main.global_block()
     ops = block.ops
@@ -260,7 +260,7 @@ def test_gradients_inside_a_loop_that_are_not_standard(edit: str, message: str) 
 
 
 def test_unscaling_has_no_chain() -> None:
-    """A factor depends on no other one: XLA would compute a chain again for each that reads it."""
+    """No factor depends on another: XLA would recompute a chain for each of its readers."""
     program = Program()
     block = program.global_block()
     gradients, outs = ([f"{letter}{at}" for at in range(16)] for letter in "xy")

@@ -1,6 +1,6 @@
-"""Every op says of itself what passes may rely on, and what it says holds for its samples.
+"""Every op declares the properties that passes rely on, and its samples confirm them.
 
-The reference interpreter computes the ops that it has rules for, the lowering the others.
+The reference interpreter computes the ops that it has rules for, and the lowering the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Check = Callable[[type[PdOp], Sample], None]
 
 
 def test_every_op_says_something() -> None:
-    """Each kind of statement once, and `Opaque` only where there is no other."""
+    """Each op has each kind of statement once, and `Opaque` only on its own."""
     for op in ALL:
         kinds = [type(statement) for statement in statements(op)]
         assert kinds, f"{op.name} says nothing: give it a trait, or derive it from OpaqueOp"
@@ -54,7 +54,7 @@ def test_every_op_says_something() -> None:
 
 
 def test_statements_name_properties_of_their_ops() -> None:
-    """An axis and a flag that a trait names are properties of the op."""
+    """An axis or a flag that a trait names is a property of the op."""
     for op in ALL:
         over = op.get_trait(OverAxes)
         if over is not None:
@@ -66,7 +66,7 @@ def test_statements_name_properties_of_their_ops() -> None:
 
 
 def compute(op_class: type[PdOp], case: Sample) -> list[Array]:
-    """The results of an op for a sample."""
+    """Compute the results of an op for a sample."""
     block, op = build(op_class, case)
     if supports(op):
         try:
@@ -79,7 +79,7 @@ def compute(op_class: type[PdOp], case: Sample) -> list[Array]:
 
 
 def with_operands(case: Sample, change: Callable[[int, Array], Array]) -> Sample:
-    """The sample with operands of the same fields, each changed by its number."""
+    """Replace each operand of the sample by `change` of its number and array."""
     numbers = iter(range(len(flat(case))))
     operands = [
         None
@@ -93,7 +93,7 @@ def with_operands(case: Sample, change: Callable[[int, Array], Array]) -> Sample
 
 
 def assert_same(have: Sequence[Array], want: Sequence[Array]) -> None:
-    """Equal up to rounding, in units of the largest element."""
+    """Check equality up to rounding, in units of the largest element."""
     assert len(have) == len(want)
     for mine, other in zip(have, want, strict=True):
         assert mine.dtype == other.dtype
@@ -105,17 +105,17 @@ def assert_same(have: Sequence[Array], want: Sequence[Array]) -> None:
 
 
 def some(size: int) -> Array:
-    """Some of the indices below `size`, in another order."""
+    """Choose some of the indices below `size`, in another order."""
     return np.arange(size)[::-2] if size > 1 else np.arange(size)
 
 
 def take(axis: int) -> Callable[[Array], Array]:
-    """Some indices of an axis, in another order."""
+    """Return a function that takes some indices of an axis, in another order."""
     return lambda array: np.take(array, some(array.shape[axis]), axis)
 
 
 def elementwise(op_class: type[PdOp], case: Sample) -> None:
-    """Some of the elements in another order, of operands and of results."""
+    """Check that selected elements of the operands give those elements of the results."""
     results = compute(op_class, case)
     shape = np.broadcast_shapes(*(array.shape for array in flat(case)))
     assert all(result.shape == shape for result in results)
@@ -128,7 +128,7 @@ def elementwise(op_class: type[PdOp], case: Sample) -> None:
 
 
 def linear(op_class: type[PdOp], case: Sample) -> None:
-    """The operands plus twice the operands in another order."""
+    """Check that the op of a sum is the sum of the results."""
     if any(array.dtype.kind not in "fic" for array in flat(case)):
         return
 
@@ -142,7 +142,7 @@ def linear(op_class: type[PdOp], case: Sample) -> None:
 
 
 def movement(op_class: type[PdOp], case: Sample) -> None:
-    """Every element of the results is one of the first operands; all in order where it says so."""
+    """Check that results only move elements of the first operand, in order if the trait says so."""
     trait = op_class.get_trait(Movement)
     assert trait is not None
     given, results = groups_of(case)[0], compute(op_class, case)
@@ -155,7 +155,7 @@ def movement(op_class: type[PdOp], case: Sample) -> None:
 
 
 def over_axes(op_class: type[PdOp], case: Sample) -> None:
-    """Some of the lines in another order; results of the shape that the trait says."""
+    """Check that lines along the axes are independent, and that results have the trait's shape."""
     op, trait = build(op_class, case)[1], op_class.get_trait(OverAxes)
     assert trait is not None
     axes, x, results = trait.axes(op), flat(case)[0], compute(op_class, case)
@@ -177,7 +177,7 @@ def over_axes(op_class: type[PdOp], case: Sample) -> None:
 
 
 def _neutral(op_class: type[PdOp], case: Sample, trait: Reduction, axes: frozenset[int]) -> None:
-    """One more index of an axis, full of the neutral element."""
+    """Check that one more index of an axis, full of the neutral element, changes nothing."""
     x = flat(case)[0]
     if trait.neutral is None or not axes or (np.isinf(trait.neutral) and x.dtype.kind in "iub"):
         return
@@ -194,7 +194,7 @@ def _neutral(op_class: type[PdOp], case: Sample, trait: Reduction, axes: frozens
 
 
 def rowwise(op_class: type[PdOp], case: Sample) -> None:
-    """Some of the rows in another order."""
+    """Check that selected rows of the operands give those rows of the results."""
     op, trait = build(op_class, case)[1], op_class.get_trait(Rowwise)
     assert trait is not None
     if not trait.when(op) or not flat(case)[0].ndim:
@@ -222,7 +222,7 @@ FAMILIES = sorted({op.__module__ for op in ALL if not op.has_trait(Opaque)})
 
 
 def promises(family: str) -> Iterator[tuple[type[PdOp], Sample, Check]]:
-    """What the ops of a family promise, with samples of each."""
+    """Yield the statements of a family's ops as checks, with each sample."""
     for op in ALL:
         if op.__module__ == family:
             for statement in statements(op):
@@ -232,7 +232,7 @@ def promises(family: str) -> Iterator[tuple[type[PdOp], Sample, Check]]:
 
 
 def broken(found: Iterator[tuple[type[PdOp], Sample, Check]]) -> list[str]:
-    """The promises that samples do not keep."""
+    """List the statements that samples contradict."""
     wrong: list[str] = []
     for op_class, case, check in found:
         try:
@@ -245,7 +245,7 @@ def broken(found: Iterator[tuple[type[PdOp], Sample, Check]]) -> list[str]:
 @pytest.mark.every(5)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_an_op_says_holds(family: str) -> None:
-    """For all samples of the ops of a family."""
+    """The statements of a family's ops hold for all of their samples."""
     wrong = broken(promises(family))
     assert not wrong, "\n".join(wrong)
 
@@ -263,7 +263,7 @@ def test_what_an_op_says_holds(family: str) -> None:
 def test_a_wrong_statement_is_noticed(
     op_class: type[PdOp], case: Sample, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What these ops do not say would not hold for them."""
+    """A statement that does not hold for an op fails its check."""
     said = {Movement: Movement(), Rowwise: Rowwise()}
     monkeypatch.setattr(op_class, "get_trait", lambda kind: said[kind])
     with pytest.raises(AssertionError):
@@ -271,7 +271,7 @@ def test_a_wrong_statement_is_noticed(
 
 
 def test_the_axes_of_a_reduction() -> None:
-    """Counted from the first one; all of them where none is named."""
+    """Axes count from the first one; if none is named, all are reduced."""
     trait: Any = Mean.get_trait(Reduction)
     for given, expected in (([-1], {1}), ([], {0, 1}), ([0, -1], {0, 1})):
         assert trait.axes(build(Mean, sample(f32(2, 3), axis=given))[1]) == expected

@@ -1,4 +1,4 @@
-"""Attention by tiles of the scores gives the numbers and derivatives of attention at once."""
+"""Attention by tiles of the scores: the numbers and derivatives equal attention as a whole."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WEIGHING = ScoreWeighing(0.4, -np.inf, 1.25)
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Seven queries are three blocks, and five keys too; the last ones are filled up."""
+    """Split seven queries, and five keys, into three blocks, of which the last are padded."""
     monkeypatch.setattr(attention_heads, "LONG", 4)
     monkeypatch.setattr(attention_heads, "WHOLE_HEAD", 0)
     monkeypatch.setattr(attention_heads, "LARGE", flash.Tiles(3, 2))
@@ -73,7 +73,7 @@ WAYS = [(False, 2**16, 0), (False, 13, 0), (True, 0, 0), (True, 70, 2**10)]
 def test_same_numbers_and_gradients(
     mask: str, dropped: bool, scores: int, whole_head: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For every form of mask, with and without dropout, for all operands.
+    """Results and gradients agree for every form of mask, with and without dropout.
 
     One head after the other, three at once, all at once, and each as one tile.
     """
@@ -119,14 +119,14 @@ def test_second_derivative() -> None:
 
 
 def test_even_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks are alike, with few rows that only fill up, and as long as vectors are."""
+    """Blocks have equal lengths, multiples of a vector's, with few padding rows."""
     monkeypatch.setattr(flash, "VECTOR", 16)
     found = [flash._even(count, 256) for count in (7, 256, 257, 300, 512, 640, 767)]
     assert found == [7, 256, 144, 160, 256, 224, 256]
 
 
 def test_a_row_without_keys() -> None:
-    """Where everything is hidden by -inf the result is nan, in this row alone."""
+    """A row whose keys are all masked by -inf is nan, and no other row is."""
     hidden = np.ones((7, 5), bool)
     hidden[2] = False
     out = by_rows(AttentionOperands(f64(7, 2), f64(5, 2), f64(5, 2), jnp.asarray(hidden), None))
@@ -136,7 +136,7 @@ def test_a_row_without_keys() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("make", [f32, bf16])
 def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The op itself, at a real block size, draws the same dropout either way."""
+    """At a real block size, the op draws the same dropout with and without tiles."""
     monkeypatch.setattr(flash, "QUERIES", 128)
     monkeypatch.setattr(flash, "KEYS", 128)
     case = sample(make(1, 300, 4), make(1, 200, 4), make(1, 200, 4), dropout_probability=0.3)
@@ -164,7 +164,7 @@ def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_long_sequences_by_default(length: int | None, trains: bool, outcome: str) -> None:
-    """A program without any flag gets the op where that is faster, on a CPU."""
+    """On a CPU, a program without flags gets the fused op where it is faster."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         x = static.data("x", [2, length, 8])
         x.stop_gradient = not trains
@@ -182,7 +182,7 @@ def test_long_sequences_by_default(length: int | None, trains: bool, outcome: st
 
 @pytest.mark.exhaustive
 def test_hidden_tiles_are_skipped() -> None:
-    """What a mask hides is not computed: not even nan in a hidden value shows."""
+    """Masked tiles are not computed: a nan in a masked value has no effect."""
     operands = AttentionOperands(
         f64(1, 6, 4), f64(1, 6, 4), f64(1, 6, 2), np.tri(6, dtype=bool), None
     )

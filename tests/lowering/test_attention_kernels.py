@@ -1,6 +1,6 @@
-"""Attention by cuDNN and by Pallas: who is asked for what, and what is lowered for their devices.
+"""Attention by cuDNN and Pallas: the choice of a kernel, and its lowering for its platform.
 
-There is no such device here: programs are lowered for them and not run.
+No such device is needed: programs are lowered for it and not run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ JAX_NAMES = {"cudnn": "cuda", "pallas": "tpu"}
 
 @pytest.fixture
 def cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let JAX believe that there is a cuDNN, so that it traces calls of it."""
+    """Make JAX trace calls of cuDNN, although there is none."""
     from jax._src.cudnn import fused_attention_stablehlo
 
     monkeypatch.setattr(fused_attention_stablehlo, "check_cudnn_version", lambda: 91000)
@@ -60,7 +60,7 @@ def cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def custom_calls(case: Any, platform: str) -> list[str]:
-    """The custom calls of the op and its derivative, lowered for a platform with 64-bit indices."""
+    """List the custom calls of the op and its derivative, lowered with 64-bit indices."""
     rule = rule_of(FusedDotProductAttention, case)
     operands = [x for x in case.operands if x is not None]
 
@@ -100,7 +100,7 @@ def test_cudnn_is_called(mask: str) -> None:
 @pytest.mark.parametrize("kernel", CALLS)
 @pytest.mark.usefixtures("cudnn")
 def test_any_rank(kernel: str, shape: tuple[int, ...]) -> None:
-    """Two to four dimensions, of which the result has as many; keys of one head for all."""
+    """Operands have two to four dimensions; keys may have one head for all queries."""
     fewer = (*(1 for _ in shape[:-2]), *shape[-2:])
     case = sample(bf16(*shape), bf16(*fewer), bf16(*fewer), algorithm=kernel)
     assert all(name.startswith(CALLS[kernel]) for name in custom_calls(case, JAX_NAMES[kernel]))
@@ -111,7 +111,7 @@ def test_any_rank(kernel: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("make", [f32, bf16])
 def test_pallas_is_called(make: Any) -> None:
-    """One call forward, one for the gradient of q and one for those of k and v, on TPUs only."""
+    """On TPUs only, forward is one call, the gradient of q one, those of k and v another."""
     case = sample(*(make(1, 2, length, 64) for length in (512, 768, 768)), algorithm="pallas")
     assert custom_calls(case, "tpu") == ["tpu_custom_call"] * 3
     assert custom_calls(case, "cpu") == []
@@ -119,7 +119,7 @@ def test_pallas_is_called(make: Any) -> None:
 
 @pytest.mark.parametrize("kernel", CALLS)
 def test_tiles_elsewhere(kernel: str) -> None:
-    """On a CPU the op gives the bits that it gives without a kernel."""
+    """On a CPU, an op with a kernel gives the same bits as an op without."""
     case = sample(bf16(2, 128, 64), bf16(2, 128, 64), bf16(2, 128, 64), scaling_factor=0.5)
     plain = rule_of(FusedDotProductAttention, case)(*case.operands)
     chosen = sample(*case.operands, **case.attrs, algorithm=kernel)
@@ -128,7 +128,7 @@ def test_tiles_elsewhere(kernel: str) -> None:
 
 
 def test_unknown_algorithm() -> None:
-    """The op knows the kernels that the passes choose, and no others."""
+    """The op accepts the kernels that the passes choose, and no others."""
     assert {"", *KERNELS} == {*ALGORITHMS} == {"", *attention_kernels.KERNELS}
     with pytest.raises(ProgramError, match="algorithm should be one of"):
         build(FusedDotProductAttention, sample(*[f32(2, 4)] * 3, algorithm="best"))
@@ -136,7 +136,7 @@ def test_unknown_algorithm() -> None:
 
 @pytest.mark.usefixtures("cudnn")
 def test_which_devices_have_a_kernel() -> None:
-    """GPUs of NVIDIA from Ampere on; all of several devices must have it."""
+    """NVIDIA GPUs from Ampere on have the kernel; all devices of a run need it."""
     old, new = SimpleNamespace(compute_capability="7.5"), SimpleNamespace(compute_capability="9.0")
     assert kernel_of("gpu", [new]) == "cudnn"
     assert kernel_of("gpu", [new, old]) == ""
@@ -146,7 +146,7 @@ def test_which_devices_have_a_kernel() -> None:
 
 
 def test_no_cudnn_here() -> None:
-    """Where JAX finds no cuDNN, GPUs have no kernel."""
+    """GPUs have no kernel if JAX finds no cuDNN."""
     attention_kernels.has_cudnn.cache_clear()
     found = attention_kernels.has_cudnn()
     assert kernel_of("gpu", [SimpleNamespace(compute_capability="9.0")]) == "cudnn" * found
@@ -166,7 +166,7 @@ def test_no_cudnn_here() -> None:
 def test_whole_pipeline(
     kernel: str, dtype: str, length: int, algorithm: str | None, flag: dict[str, bool]
 ) -> None:
-    """A program gets the kernel with and without a strategy, where the devices have one."""
+    """With and without a strategy, a program gets the kernel if its devices have one."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         x = static.data("x", [2, length, 64], dtype)
         x.stop_gradient = False
@@ -187,7 +187,7 @@ TINY = Kernel("cudnn", ("float32", "float64", "bfloat16"), 64, 1, 1, 1, 1)
 
 @pytest.mark.slow
 def test_passes_preserve_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs, gradients and state stay the same where the kernels are not, with any sizes."""
+    """On a CPU, the passes preserve outputs, gradients and state, for any sizes."""
     monkeypatch.setattr(kernels, "_of_shape", lambda kernel, asked: None)
     monkeypatch.setitem(KERNELS, "cudnn", TINY)  # pyright: ignore[reportArgumentType]
     fired: Counter[str] = Counter()
@@ -223,7 +223,7 @@ func.func @main(feed %x: tensor<2x4x256x16xbf16>, feed %k: tensor<2x4x256x16xbf1
 
 
 def trained(algorithm: str, segment: str = "") -> Callable[..., Any]:
-    """Attention with its gradients as a function of two arrays."""
+    """Build attention with its gradients, as a function of two arrays."""
     module = parse(TRAINED.format(segment, algorithm))
 
     def computed(x: Any, k: Any) -> Any:
@@ -236,7 +236,7 @@ def trained(algorithm: str, segment: str = "") -> Callable[..., Any]:
 @pytest.mark.parametrize("segment", ["", "attributes {pd.recompute = 0 : i64}"])
 @pytest.mark.usefixtures("cudnn")
 def test_a_kernel_runs_once_in_training(segment: str) -> None:
-    """The derivative takes what the forward call has kept; what is recomputed is computed twice."""
+    """The backward call uses the saved results of the forward one, which only recompute repeats."""
     given = [jax.ShapeDtypeStruct((2, 4, 256, 16), jnp.bfloat16)] * 2
     traced = jax.jit(trained("cudnn", segment)).trace(*given)
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
@@ -248,7 +248,7 @@ def test_a_kernel_runs_once_in_training(segment: str) -> None:
 
 @pytest.mark.exhaustive
 def test_kept_pullbacks_give_the_same_gradients() -> None:
-    """On a CPU, where no kernel is, bit by bit."""
+    """On a CPU, without a kernel, gradients are equal bit by bit."""
     given = bf16(2, 4, 256, 16), bf16(2, 4, 256, 16)
     for segment in ("", "attributes {pd.recompute = 0 : i64}"):
         kept, plain = (jax.jit(trained(name, segment))(*given) for name in ("cudnn", ""))
@@ -268,7 +268,7 @@ MASKS_OF_LATER = {
 @pytest.mark.parametrize("kind", MASKS_OF_LATER)
 @pytest.mark.usefixtures("cudnn")
 def test_causal_masks_need_not_be_read(kind: str) -> None:
-    """cuDNN hides later keys itself, and computes nothing for them; other masks it reads."""
+    """cuDNN applies a causal mask itself and skips the hidden keys; it reads other masks."""
     which, filled, causal = MASKS_OF_LATER[kind]
     diagonal = "diagonal = 1, lower = false" if which == "triu" else "diagonal = 0"
     module = parse(f"""
@@ -298,7 +298,7 @@ func.func @main(feed %q: tensor<2x3x256x16xbf16>) -> (fetch "o": tensor<2x3x256x
 
 @pytest.mark.exhaustive
 def test_a_causal_mask_of_a_script() -> None:
-    """`is_causal=True` gives an array of booleans, which is known as well."""
+    """The boolean constant of `is_causal=True` is recognized as a causal mask."""
     values = ", ".join(str(float(x)) for x in np.tri(256).ravel())
     module = parse(f"""
 func.func @main(feed %q: tensor<1x1x256x16xbf16>) -> (fetch "o": tensor<1x1x256x16xbf16>) {{

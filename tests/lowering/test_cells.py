@@ -1,4 +1,4 @@
-"""The largest element of each cell: as by masks of all pixels, bit for bit, with its derivative."""
+"""The maximum of each cell, and its derivative, equal those by masks of all pixels, bit for bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphopt.lowering.ops.detection.roi import _largest_by_masks, _largest_in, 
 
 @pytest.mark.exhaustive
 def test_cells_as_by_masks() -> None:
-    """Cells may be empty, overlap, reach over the edge, or be of no number."""
+    """Cells may be empty, overlap, reach over the edge, or have nan bounds."""
     generator = np.random.default_rng(0)
     x = np.round(generator.standard_normal((2, 3, 6, 5)), 1).astype("float32")
     x[0, 0, 2, 2] = np.nan
@@ -33,7 +33,7 @@ def test_cells_as_by_masks() -> None:
 
 
 def test_only_pixels_of_cells_are_looked_at() -> None:
-    """There is no array with all pixels for each cell."""
+    """No array has all pixels for each cell."""
     x, boxes = np.zeros((1, 4, 32, 32), "float32"), np.zeros((8, 4), "float32")
     text = jax.jit(lambda *given: roi_pool(*given, 7, 7, 1.0)).lower(  # pyright: ignore
         x, boxes, np.array([8], "int32")

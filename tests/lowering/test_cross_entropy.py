@@ -1,4 +1,4 @@
-"""The gradient of the cross entropy with hard labels, which has a rule of its own."""
+"""The gradient of the cross entropy with hard labels, which has its own rule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def loss_of(x: Array, label: Array, axis: int) -> Array:
-    """The loss of each row, squared, so that a second derivative has something to do."""
+    """Compute the sum of squared losses, so that the second derivative is not zero."""
     _, loss = cross_entropy_with_softmax(x, label, axis, False, True, -100)
     return jnp.sum(loss**2)
 
 
 def plainly(x: Array, label: Array, axis: int) -> Array:
-    """The same by the definition; as in Paddle, no logarithm is below -64, but for derivatives."""
+    """Compute the same by definition; logarithms, but not derivatives, end at -64 as in Paddle."""
     below = x - jnp.max(x, axis, keepdims=True)
     floor = jax.lax.stop_gradient(jnp.maximum(below, -64) - below)
     scores = jnp.moveaxis(jax.nn.log_softmax(x, axis) + floor, axis, -1)
@@ -37,7 +37,7 @@ def plainly(x: Array, label: Array, axis: int) -> Array:
 @settings(max_examples=examples(8), deadline=None, derandomize=True)
 @given(st.integers(0, 99), st.sampled_from([-1, 0, 1]), st.sampled_from([1.0, 1000.0]))
 def test_derivatives(seed: int, axis: int, scale: float) -> None:
-    """First and second derivatives are those of the definition, also for large logits."""
+    """First and second derivatives equal the definition's, also for large logits."""
     generator = np.random.default_rng(seed)
     x = jnp.asarray(scale * generator.normal(size=(3, 4, 2)))
     shape = [1 if i == axis % 3 else n for i, n in enumerate(x.shape)]
@@ -56,7 +56,7 @@ def test_derivatives(seed: int, axis: int, scale: float) -> None:
 
 @pytest.mark.exhaustive
 def test_a_class_that_does_not_exist() -> None:
-    """Its loss is nan, and no gradient comes through it."""
+    """Its loss is nan, and its gradient is zero or nan."""
     x, label = jnp.ones((2, 3)), jnp.asarray([[7], [-1]])
     loss, gradient = jax.value_and_grad(loss_of)(x, label, -1)
     assert np.isnan(loss)
@@ -64,14 +64,14 @@ def test_a_class_that_does_not_exist() -> None:
 
 
 def test_a_class_past_32_bits() -> None:
-    """It is not the one that its lower bits are."""
+    """A label beyond 32 bits is not truncated to a valid class."""
     with jax.enable_x64(True):
         label = jnp.asarray([[2**32 + 1]])
         assert np.isnan(loss_of(jnp.ones((1, 3)), label, -1))
 
 
 def test_no_logarithms_of_all_probabilities() -> None:
-    """Of values as large as the logits a step keeps the gradient alone."""
+    """Of arrays as large as the logits, a step computes only the gradient."""
     x = jax.ShapeDtypeStruct((64, 5000), np.float32)
     label = jax.ShapeDtypeStruct((64, 1), np.int64)
     step = jax.jit(jax.value_and_grad(lambda x, y: loss_of(x, y, -1)))

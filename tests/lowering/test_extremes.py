@@ -1,4 +1,4 @@
-"""The gradients of the largest and the smallest elements where several are equal."""
+"""The gradients of maximum and minimum where several elements are equal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIES = {
 @pytest.mark.parametrize("name", TIES)
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_equal_elements(name: str, keepdim: bool) -> None:
-    """max and min give each of them the whole gradient, amax and amin a share."""
+    """max and min give each equal element the whole gradient, amax and amin a share."""
     with static.program_guard(static.Program(), static.Program()):
         x = static.data("x", [2, 3], "float32")
         x.stop_gradient = False
@@ -32,7 +32,7 @@ def test_equal_elements(name: str, keepdim: bool) -> None:
 
 @pytest.mark.exhaustive
 def test_an_element_is_found_again_after_its_rounding() -> None:
-    """Operands that XLA would compute twice, and round differently, are computed once."""
+    """Operands that XLA could compute twice, with different rounding, are computed once."""
     with static.program_guard(static.Program(), static.Program()):
         paddle.seed(15)
         tokens = static.data("tokens", [None, 6], "int64")

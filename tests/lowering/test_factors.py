@@ -1,4 +1,4 @@
-"""Derivatives of factors of symmetric matrices."""
+"""Derivatives of the factors of symmetric matrices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphopt.lowering.ops.linalg.matrices import cholesky
 
 @pytest.mark.parametrize("upper", [False, True])
 def test_the_gradient_of_a_cholesky_factor_is_symmetric(*, upper: bool) -> None:
-    """As Paddle's, which a step along it leaves symmetric; the other triangle is not read."""
+    """As in Paddle, the gradient is symmetric; the other triangle is not read."""
     x = np.array([[5.0, 1.0, -2.0], [1.0, 3.0, 0.5], [-2.0, 0.5, 4.0]])
     found = jax.grad(lambda x: jnp.sum(jnp.cos(cholesky(x, upper=upper))))
     gradient = found(x)

@@ -1,4 +1,4 @@
-"""What GPUs get: programs lowered for CUDA on a CPU, beside plain JAX; and the precision."""
+"""Programs lowered for CUDA on a CPU, compared with plain JAX; and their precision."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def switches() -> Iterator[None]:
 
 
 def lowered(module: Any) -> str:
-    """A module with two feeds as StableHLO for CUDA."""
+    """Lower a module with three feeds to StableHLO for CUDA."""
     types = [(2, 3, 8, 8), (4, 3, 3, 3), (6, 5)]
 
     def computed(*arrays: Any) -> Any:
@@ -65,7 +65,7 @@ def lowered(module: Any) -> str:
 
 
 def test_products_in_full_precision() -> None:
-    """Every product and convolution says so; without it none does, which lets GPUs use TF32."""
+    """In full precision each product and convolution is marked; else GPUs may use TF32."""
     module = parse(PRODUCTS)
     assert "HIGHEST" not in lowered(module)
     compute_in_full(module)
@@ -77,7 +77,7 @@ def test_products_in_full_precision() -> None:
 
 @pytest.mark.usefixtures("switches")
 def test_paddles_switches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TF32 is on, as in Paddle, until a switch, the flag or NVIDIA's variable is off."""
+    """TF32 is on, as in Paddle, unless a switch, the flag or NVIDIA's variable is off."""
     monkeypatch.setattr(compilation, "devices_of", lambda platform: ())
 
     def precision() -> str:
@@ -120,9 +120,9 @@ func.func @main(feed %x: tensor<2x3x8x8xf32>, state "f" %f: tensor<4x3x3x3xf32>,
 
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
 def test_batch_norms_are_folded_for_devices(platform: str) -> None:
-    """A step has the convolution, a sum and the relu; the rest is prepared of parameters, once.
+    """A step has the convolution, a sum and the relu; the rest is prepared once, from parameters.
 
-    It is that of one device: replicas keep their parameters.
+    Only on one device: replicas keep their parameters.
     """
     module = parse(NORMED)
     optimize(module, PassContext({}, platform=platform))
@@ -138,7 +138,7 @@ def test_batch_norms_are_folded_for_devices(platform: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "resnet50-bf16", "resnet50-training-bf16"])
 def test_no_more_than_plain_jax(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lowered for CUDA, ResNet-50 has no more products, transposes and converts than there."""
+    """For CUDA, ResNet-50 has no more products, transposes and converts than in plain JAX."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     from suite import for_gpu  # pyright: ignore
     from suite.engines.job import Job  # pyright: ignore
@@ -155,7 +155,7 @@ def test_no_more_than_plain_jax(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.exhaustive
 def test_counters_of_adam_are_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step for GPUs has one array for each beta; by their names all powers are read as before."""
+    """A step for GPUs has one array for each beta; each power can still be read by its name."""
 
     def for_gpu(*given: Any, **more: Any) -> PassContext:
         return replace(pass_context_for(*given, **more), platform="gpu")
@@ -168,7 +168,7 @@ def test_counters_of_adam_are_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained_powers() -> dict[str, Any]:
-    """The powers of the betas after two steps of a small perceptron."""
+    """Train a small perceptron for two steps, and return the powers of the betas."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup), static.scope_guard(scope):
         with paddle.utils.unique_name.guard():

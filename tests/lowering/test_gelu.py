@@ -1,4 +1,4 @@
-"""gelu in its two forms: the error at every size of x, of the result and of its derivative."""
+"""gelu in its two forms: the error of the result and of the derivative, at every size of x."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOPES = np.array(
 
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 8e-7), ("float64", 1e-14)])
 def test_error_everywhere(dtype: str, error: float) -> None:
-    """The absolute error is a few units of 1, on the tails of both sides as between them."""
+    """The error is a few units in the last place of 1, on both tails and between them."""
     with jax.enable_x64(True):
         found, back = jax.vjp(lambda x: gelu(x=x, approximate=False), X.astype(dtype))
         (slope,) = back(np.ones_like(X, dtype))
@@ -32,14 +32,14 @@ def test_error_everywhere(dtype: str, error: float) -> None:
 
 
 def test_float64_keeps_digits_of_the_tail() -> None:
-    """The negative side cancels in 1 + erf, which float64 therefore does not use."""
+    """In float64 the negative tail is accurate, where 1 + erf would cancel."""
     with jax.enable_x64(True):
         found = np.asarray(gelu(x=np.float64([-8.0, -5.0]), approximate=False))
     np.testing.assert_allclose(found, VALUES[-5:-3], rtol=1e-12)
 
 
 def test_extremes() -> None:
-    """0 far on the negative side, x on the positive one, nan from nan."""
+    """gelu is 0 far on the negative side, x on the positive side, and nan for nan."""
     x = np.float32([-1e30, -40, 40, 1e30, np.inf, np.nan])
     with jax.enable_x64(True):
         found = np.asarray(gelu(x=x, approximate=False))

@@ -1,4 +1,4 @@
-"""What dropouts keep, by a hash of a counter: it looks random, and draws are independent."""
+"""Dropout masks from a hash of a counter look random, and draws are independent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTERS = np.arange(COUNT, dtype=np.uint32)
 
 
 def keys() -> list[Array]:
-    """Keys that differ in little: steps, ops, replicas of one program."""
+    """Make keys that differ in few bits: steps, ops and replicas of one program."""
     steps = [np.array(words, np.uint32) for words in ([0, 1], [0, 2], [1, 1])]
     return [*steps, *(fold_in(steps[0], np.uint32(number)) for number in (0, 1))]
 
@@ -30,14 +30,14 @@ def bits(key: Array) -> Array:
 
 
 def is_usual(observed: Array, expected: Any) -> bool:
-    """A chi-square test that one in a million fair draws fails, by the normal approximation."""
+    """Apply a chi-square test, which one in a million fair draws fails (normal approximation)."""
     freedom = observed.size - 1
     statistic = np.sum((observed - expected) ** 2 / expected)
     return bool(abs(statistic - freedom) < 5 * np.sqrt(2 * freedom))
 
 
 def test_every_byte_is_uniform() -> None:
-    """Each of the four bytes takes all values alike, and so do pairs of neighbours."""
+    """Each of the four bytes takes all values equally often, and so do pairs of neighbors."""
     for key in keys():
         words = bits(key)
         for byte in words.view(np.uint8).reshape(-1, 4).T:
@@ -48,8 +48,7 @@ def test_every_byte_is_uniform() -> None:
 
 @pytest.mark.exhaustive
 def test_every_bit_is_fair() -> None:
-    """Each bit is one in half of the words, and independent of that of the word before, and of the
-    other bits."""
+    """Each bit is set in half of the words, independently of other bits and words."""
     signs = np.unpackbits(bits(keys()[0]).view(np.uint8)).reshape(-1, 32) * 2.0 - 1
     limit = 5 / np.sqrt(COUNT)
     assert np.all(abs(signs.mean(0)) < limit)
@@ -60,7 +59,7 @@ def test_every_bit_is_fair() -> None:
 
 
 def test_rows_and_columns_are_fair() -> None:
-    """Rows, columns and heads of a mask have the share that is kept, and vary as fair ones."""
+    """Rows, columns and heads of a mask keep their share, with the variance of fair draws."""
     share = 0.9
     for key in keys():
         kept = keep_share(key, COUNTERS, share).reshape(16, 64, 64)
@@ -72,7 +71,7 @@ def test_rows_and_columns_are_fair() -> None:
 
 
 def test_draws_are_independent() -> None:
-    """The masks of any two keys agree as often as fair ones."""
+    """The masks of two keys agree as often as fair masks do."""
     masks = [keep_share(key, COUNTERS, 0.5) for key in keys()]
     for a, b in combinations(masks, 2):
         assert abs(np.mean(a == b) - 0.5) < 2.5 / np.sqrt(COUNT)
@@ -85,7 +84,7 @@ def test_keys_of_many_ops_differ() -> None:
 
 
 def test_the_words_are_those_of_jax() -> None:
-    """JAX computes for arrays that it traces what NumPy computes."""
+    """A traced draw equals NumPy's."""
     key, share = words_of(7 + (5 << 32)), 0.7
     np.testing.assert_array_equal(key, [5, 7])
     traced = jax.jit(lambda key: draw_mask(key, share, (256, 256)))(key)
@@ -93,7 +92,7 @@ def test_the_words_are_those_of_jax() -> None:
 
 
 def run(program_seed: int = 0) -> list[Any]:
-    """Two dropouts of ones and the gradient of the first, in two steps."""
+    """Run two dropouts of ones and the gradient of the first, in two steps."""
     paddle.seed(5)
     with (
         static.program_guard(static.Program(), static.Program()),
@@ -111,7 +110,7 @@ def run(program_seed: int = 0) -> list[Any]:
 
 
 def test_a_program_with_it() -> None:
-    """The share is right, the derivative has the mask of its forward op, ops and steps differ."""
+    """The share is right, the gradient uses the forward mask, and ops and steps differ."""
     one, other, gradient, later, *_ = found = run()
     np.testing.assert_array_equal(one, gradient)
     for mask in (one, other, later):
@@ -123,6 +122,6 @@ def test_a_program_with_it() -> None:
 
 
 def test_a_seed_is_honoured() -> None:
-    """With a seed of its own every step draws the same."""
+    """With a seed of the program, every step draws the same numbers."""
     first, _, _, later, *_ = run(program_seed=11)
     np.testing.assert_array_equal(first, later)

@@ -1,4 +1,4 @@
-"""Draws in NumPy: the numbers that JAX draws, for the keys that programs use."""
+"""Draws in NumPy equal JAX's, for the keys that programs use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = {
 
 @pytest.mark.parametrize(("path", "number"), [((), 0), ((), 5), ((3, 1), 2**31)])
 def test_keys(path: tuple[int, ...], number: int) -> None:
-    """Of a step, the iterations of loops, and the number of an op."""
+    """The key depends on the step, the iterations of loops, and the number of the op."""
     key = jax.random.wrap_key_data(jax.numpy.asarray(STEP))
     for each in (*path, number):
         key = jax.random.fold_in(key, each)
@@ -43,7 +43,7 @@ def test_a_seed_is_a_key(seed: int) -> None:
 @pytest.mark.parametrize("size", [7, random.BLOCK + 1, 9 * random.BLOCK + 3])
 @pytest.mark.parametrize("name", RULES)
 def test_numbers(name: str, size: int) -> None:
-    """Uniform ones have the same bits, normal ones differ in the last two."""
+    """Uniform numbers have the same bits; normal numbers differ in the last two."""
     with jax.enable_x64(True):
         key = jax.random.fold_in(jax.random.wrap_key_data(jax.numpy.asarray(STEP)), 5)
         expected = np.asarray(RULES[name](key=key, shape=(size,), dtype=DType("float32")))

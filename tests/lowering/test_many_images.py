@@ -1,4 +1,4 @@
-"""Convolutions of many images by matrix products, of a part of the images at a time."""
+"""Convolutions of many images by matrix products, a part of the images at a time."""
 
 from __future__ import annotations
 

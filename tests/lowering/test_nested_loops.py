@@ -1,4 +1,4 @@
-"""Loops in loops are traced once each, however many places a derivative has them in."""
+"""Nested loops are traced once each, however often they occur in a derivative."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphopt.runtime.steps.step_state import NO_KEY
 
 
 def looped(depth: int, x: Any) -> Any:
-    """A product in so many loops, each until its sum is large enough."""
+    """Build nested loops around a product; each ends when its sum is large enough."""
     if not depth:
         return x * 1.5
     start = [paddle.zeros([1], "int64"), x]
@@ -29,7 +29,7 @@ def looped(depth: int, x: Any) -> Any:
 
 
 def traces(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The number of bodies that are evaluated for the derivative of these loops."""
+    """Count the loop bodies that are evaluated for the derivative of these loops."""
     main, count, evaluate = static.Program(), [0], regions.evaluate_block
 
     def counted(*given: Any) -> Any:
@@ -51,5 +51,5 @@ def traces(depth: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_nested_loops_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as many loops have twice as many bodies, not their number to the power of the depth."""
+    """Twice the depth traces twice as many bodies, not exponentially many."""
     assert traces(4, monkeypatch) == 2 * traces(2, monkeypatch)

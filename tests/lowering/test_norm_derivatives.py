@@ -1,4 +1,4 @@
-"""The derivatives of norms and of softmax that are written by hand, and numbers far from zero."""
+"""The hand-written derivatives of norms and softmax, and their accuracy far from zero."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FUNCTIONS = pytest.mark.parametrize(
 
 
 def gradients(function: Callable[..., Array], x: Array, weights: Array) -> list[Array]:
-    """The gradients of the operand, scale and bias of a weighted sum, in the dtype of x."""
+    """Compute the gradients of a weighted sum by operand, scale and bias, in the dtype of x."""
     with jax.enable_x64(True):
         scale, bias = (jnp.linspace(low, 2.0, 6, dtype=x.dtype) for low in (0.5, -1.0))
 
@@ -68,9 +68,9 @@ def gradients(function: Callable[..., Array], x: Array, weights: Array) -> list[
 @FUNCTIONS
 @pytest.mark.parametrize("mean", [0.0, 1e4])
 def test_far_from_zero(function: Callable[..., Array], mean: float) -> None:
-    """With a mean of 10,000 deviations no digits are lost but those of the mean in float32.
+    """With a mean of 10,000 deviations only the digits of the float32 mean are lost.
 
-    A difference of the mean square and the square of the mean would have no correct digit.
+    The difference of the mean square and the square of the mean would have no correct digit.
     """
     rng = np.random.default_rng(0)
     # as float32 has them: float64 then computes with the same numbers
@@ -87,7 +87,7 @@ def test_far_from_zero(function: Callable[..., Array], mean: float) -> None:
 @pytest.mark.every(3)
 @FUNCTIONS
 def test_derivatives(function: Callable[..., Array]) -> None:
-    """First and second derivatives along a line are those of differences, in float64."""
+    """First and second derivatives along a line equal finite differences, in float64."""
     rng = np.random.default_rng(1)
     x, weights, way = rng.normal(size=(3, *SHAPE))
     step = 1e-5

@@ -1,4 +1,4 @@
-"""Products and convolutions by oneDNN: the numbers and derivatives are those of XLA.
+"""Products and convolutions by oneDNN: numbers and derivatives equal XLA's.
 
 Where jaxlib has no oneDNN, XLA computes both sides.
 """
@@ -57,7 +57,7 @@ WINDOWS = [
 
 
 def derivatives(function: Callable[..., Any], *operands: Any) -> list[Array]:
-    """The result, the gradients of a sum of its sines, and those of the same of the gradients."""
+    """Compute the result, the gradients of the sum of its sines, and second derivatives alike."""
     every = range(len(operands))
 
     def loss(*values: Any) -> Any:
@@ -83,7 +83,7 @@ def drawn(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
 def test_products(
     x: tuple[int, ...], y: tuple[int, ...], left: bool, right: bool, dtype: str
 ) -> None:
-    """Of odd sizes, with each operand transposed, in batches, and of forms that oneDNN has not."""
+    """Products agree for odd sizes, transposed operands, batches, and forms that oneDNN lacks."""
     operands = drawn(x, y, dtype=dtype)
 
     def plain(a: Any, b: Any) -> Any:
@@ -96,7 +96,7 @@ def test_products(
 
 
 def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN would end the process there, so XLA computes products in bfloat16."""
+    """XLA computes products in bfloat16 where oneDNN would abort the process."""
     monkeypatch.setattr(onednn_here, "instructions", lambda: frozenset({"avx2"}))
     onednn_here.why_not_half.cache_clear()
     try:
@@ -111,7 +111,7 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS)
 def test_convolutions(window: FilterWindow, algorithm: str) -> None:
-    """With strides, holes, uneven padding, and each way to compute the filter's gradient."""
+    """Convolutions agree with strides, holes, uneven padding, and each form of filter gradient."""
     operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6))
     found = derivatives(lambda x, w: onednn.convolve(x, w, window, algorithm), *operands)
     wanted = derivatives(lambda x, w: xla_convolution(x, w, window), *operands)
@@ -128,7 +128,7 @@ def test_convolutions(window: FilterWindow, algorithm: str) -> None:
     ],
 )
 def test_groups(window: FilterWindow) -> None:
-    """Two groups of two channels to three."""
+    """Convolutions in two groups, of two channels to three each, agree."""
     operands = drawn((2, 9, 8, 4), (*window.kernel, 2, 6))
     found = derivatives(lambda x, w: onednn.convolve_groups(x, w, window), *operands)
     wanted = derivatives(lambda x, w: WAYS["groups"](x, w, window), *operands)
@@ -154,7 +154,7 @@ def test_sums(window: FilterWindow, algorithm: str, residual: bool, relu: bool) 
 
 @pytest.mark.parametrize("outs", [16, 40])
 def test_packed_filters(outs: int) -> None:
-    """In the block that was found; in another one the filter is laid out as it was."""
+    """A filter in the block that oneDNN prefers is right, and one in another block, too."""
     window, filter = WINDOWS[0][0], (3, 3, 5, outs)
     x, w, b = drawn((2, 9, 8, 5), filter, (outs,))
     geometry = (window.strides, (1, 1), "EXPLICIT", window.dilations)
@@ -173,7 +173,7 @@ def test_packed_filters(outs: int) -> None:
 
 
 def test_maps() -> None:
-    """Under vmap XLA computes; in shard_map each device has its own call."""
+    """Under vmap XLA computes; in shard_map each device makes its own call."""
     (x,) = drawn((4, 6, 5))
     found = jax.vmap(lambda a: onednn.matmul(a, a, True, False))(x)
     np.testing.assert_allclose(found, x.mT @ x, rtol=1e-5, atol=1e-5)
@@ -189,7 +189,7 @@ def test_maps() -> None:
 
 
 def step(x: Any, w: Any, f: Any) -> tuple[Any, ...]:
-    """The results and derivatives of a product and a convolution."""
+    """Compute the results and derivatives of a product and a convolution."""
     window = FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
 
     def both(x: Any, w: Any, f: Any) -> Any:
@@ -201,7 +201,7 @@ def step(x: Any, w: Any, f: Any) -> tuple[Any, ...]:
 
 
 def test_two_threads() -> None:
-    """Steps of two threads at a time give the same bits each time."""
+    """Steps in two threads at once give the same bits each time."""
     operands = drawn((512, 24), (24, 16), (3, 3, 16, 8))
     compiled = jax.jit(step)
     wanted = [np.asarray(each) for each in compiled(*operands)]
@@ -224,7 +224,7 @@ def test_two_threads() -> None:
 
 @pytest.mark.exhaustive
 def test_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On machines without oneDNN, no call of it is made of a marked op."""
+    """On machines without oneDNN, a marked op makes no call of it."""
     operands = drawn((512, 24), (24, 16), (3, 3, 16, 8))
     assert onednn_here.why_not_here() or "__onednn$" in jax.jit(step).lower(*operands).as_text()
     monkeypatch.setattr(onednn, "why_not_here", lambda: "not here")

@@ -1,4 +1,4 @@
-"""The order of elements by keys of whole numbers: that of a stable sort."""
+"""The order of elements by integer keys equals a stable sort's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE = ["bool", "int8", "uint8", "int16", "int32", "uint32", "int64"]
 
 
 def numbers(dtype: str) -> Any:
-    """Many equal ones, and both zeros, infinities and NaN where there are such."""
+    """Draw numbers, many equal, with both zeros, infinities and NaN if the dtype has them."""
     drawn = np.random.default_rng(0).normal(0, 3, [7, 40])
     if dtype not in FLOATS:
         low, high = (0, 2) if dtype == "bool" else (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max)
@@ -53,7 +53,7 @@ def test_order(dtype: str, axis: int, descending: bool) -> None:
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_first_places(count: int, axis: int) -> None:
-    """A few of many, and more than a few."""
+    """The first places are right for a few elements of many, and for more."""
     with jax.enable_x64(True):
         x = jnp.asarray(numbers("float32"), "float32")
         x = jnp.concatenate([x] * 5, 0) if axis == 0 else x
@@ -65,7 +65,7 @@ def test_first_places(count: int, axis: int) -> None:
 
 
 def test_one_sort_of_whole_numbers() -> None:
-    """On CPUs; what is compiled for GPUs sorts pairs."""
+    """CPUs sort one array of integers; GPUs sort pairs."""
     with jax.enable_x64(True):
         traced = jax.jit(lambda x: ordering.sort(x)).trace(np.zeros([4, 8], "float32"))
         on_cpu, on_gpu = (
@@ -76,7 +76,7 @@ def test_one_sort_of_whole_numbers() -> None:
 
 
 def test_derivative() -> None:
-    """Of sorted elements: that of the places they come from."""
+    """The gradient of sorted elements goes back to their original places."""
     x = np.array([[3.0, 1, 2], [1, 1, 0]], "float32")
     weights = np.array([1.0, 10, 100], "float32")
     with jax.enable_x64(True):
@@ -87,7 +87,7 @@ def test_derivative() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_index_of_extremes(dtype: str, axis: int) -> None:
-    """The first of equal ones."""
+    """Of equal elements the first is found."""
     pairs = ((ordering.index_of_largest, np.argmax), (ordering.index_of_smallest, np.argmin))
     for function, plain in pairs:
         with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""`@prepare` computed by NumPy: as the lowering computes it, and only where that is certain."""
+"""`@prepare` in NumPy: it agrees with the lowering, and runs only where this is certain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ON_HOST = [case for case in COMPUTED if on_host(built(*case.values))]
 
 @pytest.mark.parametrize(("op_class", "case"), ON_HOST)
 def test_rules_agree_with_the_lowering(op_class: type[PdOp], case: Any) -> None:
-    """Movement is equal to the last bit; a reciprocal root may differ in it."""
+    """Data movement is equal bit by bit; a reciprocal root may differ in the last bit."""
     op = build(op_class, case)[1]
     with jax.enable_x64(True):
         (expected,) = map(np.asarray, lowering_of(op_class, case)(*flat(case)))
@@ -56,7 +56,7 @@ builtin.module {
 
 @pytest.mark.parametrize(("name", "compiled"), [("rsqrt", False), ("tanh", True)])
 def test_xla_compiles_the_rest(name: str, compiled: bool) -> None:
-    """One op without a rule is reason enough; the result is a copy either way."""
+    """One op without a rule makes XLA compile all ops; the result is a copy either way."""
     device = jax.devices("cpu")[0]
     prepare = Prepare.of(parse_text(MODULE.replace("OP", name)), "cpu", lambda: device)
     assert prepare is not None
@@ -77,13 +77,13 @@ def test_xla_compiles_the_rest(name: str, compiled: bool) -> None:
     ],
 )
 def test_a_record_with_other_steps_is_refused(record: Any) -> None:
-    """A rule that does not exist, or a value that is not there yet."""
+    """A record is refused for an unknown rule, or for a value used before it is computed."""
     with pytest.raises(ValueError, match=r"step|results"):
         HostSteps.of_record(record)
 
 
 def test_steps_come_back_from_their_record() -> None:
-    """Through JSON."""
+    """Steps survive a round trip through JSON."""
     steps = HostSteps(
         2,
         (

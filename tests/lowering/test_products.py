@@ -1,4 +1,4 @@
-"""Derivatives of products, of rows with no, one and several zeros: those of JAX."""
+"""Derivatives of products over rows with no, one and several zeros equal JAX's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotients and logarithms of which whole numbers are made: floor(x / 41), floor(log10(x))."""
+"""Quotients and logarithms that are rounded to integers: floor(x / 41), floor(log10(x))."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_whole_numbers_of_quotients() -> None:
 
 @pytest.mark.parametrize("count", [41, 55])
 def test_means_of_ones_are_one(count: int) -> None:
-    """So is the accuracy where all is right."""
+    """Means of ones are 1, and the accuracy is 1 if all predictions are right."""
     ones = np.ones((1, 2, count), "float32")
     with fresh():
         x = static.data("x", [1, 2, count])
@@ -60,7 +60,7 @@ def test_means_of_ones_are_one(count: int) -> None:
 
 @pytest.mark.exhaustive
 def test_cells_of_boxes() -> None:
-    """7 sevenths of 3 pixels end with the third one, as Paddle 2.6.2 has it."""
+    """As in Paddle 2.6.2, 7 sevenths of 3 pixels end with the third pixel."""
     squares = np.square(np.arange(50, dtype="float32"))
     rows = np.broadcast_to(squares[None, None, :, None], (1, 1, 50, 50))
     box = np.array([[0.3023891, 2.049697, 13.989828, 4.3362794]], "float32")

@@ -1,4 +1,4 @@
-"""Draws: the same numbers in a compiled program and op by op, which shares programs."""
+"""Random draws: a compiled program and single ops, which share programs, draw the same numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPES = ((3, 5), (2, random.BLOCK), (random.BLOCK + 1,), (random.BLOCK * random
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_numbers_are_those_of_a_compiled_program(name: str, dtype: str, shape: Any) -> None:
-    """Up to the rounding of the scale."""
+    """The numbers are equal up to the rounding of the scale."""
     rule = partial(DISTRIBUTIONS[name], shape=shape, dtype=DType(dtype))
     with jax.enable_x64(True):
         key = jax.random.key(3)
@@ -41,7 +41,7 @@ def test_numbers_are_those_of_a_compiled_program(name: str, dtype: str, shape: A
 
 
 def test_startup_programs_share_a_generator() -> None:
-    """Layers of many sizes need two programs of a distribution, and have other numbers each."""
+    """Layers of many sizes share two programs of a distribution, and draw different numbers."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         hidden = static.data("x", [None, 80], "float32")
@@ -57,7 +57,7 @@ def test_startup_programs_share_a_generator() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES[::2])
 def test_other_devices_get_the_numbers_of_the_cpu(shape: Any) -> None:
-    """Drawn by the generators that are compiled for it; what is left is a transfer."""
+    """The CPU's generators draw the numbers, which are then transferred."""
     host, device = jax.devices()[0], jax.devices()[2]
     random._block.cache_clear()
     random._part.cache_clear()

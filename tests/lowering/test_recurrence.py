@@ -1,4 +1,4 @@
-"""Loops whose steps multiply rows with matrices: as `lax.scan`, with the gradients of JAX."""
+"""Loops whose steps multiply rows with matrices equal `lax.scan`, with JAX's gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Loop = Any
 
 
 def step(multiply: Multiply, bias: Any, states: Any, given: Any) -> tuple[Any, Any]:
-    """Two products, the second one of the first; some steps begin anew."""
+    """Compute two products, the second of the first's result; some steps reset the state."""
     inputs, begins = given
     hidden, total = states
     hidden = jnp.where(begins, jnp.ones_like(hidden), hidden)
@@ -36,7 +36,7 @@ def with_scan(
 
 
 def operands(*shape: int) -> tuple[Any, ...]:
-    """Matrices, bias, states and inputs; a row has the last dimension of the shape."""
+    """Make matrices, bias, states and inputs; the last dimension of `shape` is a row's."""
     draw = np.random.default_rng(0)
 
     def made(*sizes: int) -> Any:
@@ -103,7 +103,7 @@ def test_second_derivatives_are_those_of_jax() -> None:
 
 
 def test_no_sum_in_the_loop_is_as_large_as_a_matrix() -> None:
-    """The loop back carries states; the gradient of a matrix is one product after it."""
+    """The backward loop carries states only; a matrix's gradient is one product after it."""
     big = 64
     draw = np.random.default_rng(0).standard_normal
     matrices = (jnp.asarray(draw((big, big))),) * 2

@@ -1,4 +1,4 @@
-"""Boxes of large images: memory grows with what is read, and parts give what the whole gives."""
+"""Boxes of large images: memory grows with the pixels read, and parts equal the whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def align(x: Any) -> Any:
 
 
 def sizes_in(jaxpr: Any) -> Iterator[int]:
-    """The elements of each value that a function computes."""
+    """Yield the number of elements of each value that a function computes."""
     for equation in jaxpr.eqns:
         yield from (prod(v.aval.shape) for v in equation.outvars)
         for each in jax.tree.leaves(list(equation.params.values())):
@@ -45,7 +45,7 @@ def test_aligned_regions_copy_no_image_for_each_box(function: Callable[..., Any]
 
 @pytest.mark.exhaustive
 def test_the_second_derivative_of_aligned_regions() -> None:
-    """They are linear in the images: of a square it is that of the weights."""
+    """Regions are linear in the images, so the gradient of a sum of squares is linear, too."""
     towards = jnp.asarray(RNG.random(X.shape, "float32"))
 
     def slope(x: Any) -> Any:
@@ -71,7 +71,7 @@ def test_parts_give_what_the_whole_gives(channels: int, monkeypatch: pytest.Monk
 
 
 def test_points_outside_read_nothing() -> None:
-    """As in Paddle an infinity elsewhere does not matter; nor does one in the first pixel."""
+    """As in Paddle, an infinity outside the box has no effect, not even in the first pixel."""
     x = np.zeros((1, 1, 6, 6), "float32")
     x[0, 0, 0, 0] = np.inf
     boxes = jnp.asarray([[3, 3, 5, 5], [-20, -20, -10, -10], [20, 20, 30, 30]], "float32")
@@ -81,7 +81,7 @@ def test_points_outside_read_nothing() -> None:
 
 @pytest.mark.parametrize("ratio", [3, 25])
 def test_points_that_are_close_together(ratio: int) -> None:
-    """Also in a box that is a point, and in one whose end is before its start."""
+    """Close points are right, also in a box that is a point or ends before its start."""
     x = RNG.random((1, 2, 4, 5), "float32")
     boxes = np.array([[0.2, 0.3, 1.1, 0.9], [1, 1, 1, 1], [3, 3, 1, 0.5], [-9, -9, 21, 32]], "f4")
     given = np.array([4], "int32"), 2, 3, 1.0, ratio, True

@@ -1,4 +1,4 @@
-"""Programs that run op by op: ops with regions are traced once, values are freed when read."""
+"""Programs that run op by op trace ops with regions once, and free values after their last use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def layers(x: Any) -> Any:
 
 
 def recurrent(x: Any) -> Any:
-    """A StaticRNN over the rows."""
+    """Build a StaticRNN over the rows."""
     rows = paddle.unsqueeze(x, 1)
     rnn = StaticRNN()
     with rnn.step():
@@ -37,7 +37,7 @@ def recurrent(x: Any) -> Any:
 
 
 def loop(x: Any) -> Any:
-    """A loop of as many iterations as the data say."""
+    """Build a loop whose number of iterations depends on the data."""
     x = static.nn.fc(x, 4)
     count = paddle.cast(paddle.sum(paddle.abs(x)) * 0 + 5, "int64")
     begin = paddle.zeros([], "int64")
@@ -48,7 +48,7 @@ def loop(x: Any) -> Any:
 
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The blocks inside of ops that are evaluated, each time."""
+    """Collect the inner blocks that are evaluated, each time."""
     found: list[Any] = []
     evaluate = regions.evaluate_block
 
@@ -61,7 +61,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def trained(body: Callable[[Any], Any], traces: list[Any], *, fed: bool) -> tuple[Any, list[int]]:
-    """The losses of four steps, and how many blocks each traced; `fed` has it run op by op."""
+    """Return the losses of four steps, and the blocks traced in each; `fed` runs it op by op."""
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 5
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():

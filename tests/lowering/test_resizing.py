@@ -1,4 +1,4 @@
-"""Derivatives of resized images are read by the transposed weights, not added up by a scatter."""
+"""Derivatives of resized images use the transposed weights, and no scatter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Resize = Callable[[jax.Array], jax.Array]
 
 
 def resize(size: int, mode: str, *, corners: bool) -> Resize:
-    """Resize the last dimension of an image of one row."""
+    """Build a resize of the last dimension of an image of one row."""
     rest = {"like": None, "scale": (), "single_scale": False, "spaced_by_size": False}
     attrs = {"mode": mode, "align_corners": corners, "align_mode": 0, "data_layout": "NCHW"}
     return partial(interpolate, size=(1, size), **rest, **attrs)
@@ -28,7 +28,7 @@ def resize(size: int, mode: str, *, corners: bool) -> Resize:
     ("old", "new"), [(5, 11), (7, 3), (6, 12), (4, 1), (1, 6), (2, 100), (10, 400)]
 )
 def test_derivatives(mode: str, old: int, new: int, corners: bool) -> None:
-    """The derivative is the transpose of the resize, whose matrix the unit images show."""
+    """The derivative is the transpose of the resize, whose matrix comes from unit images."""
     own = resize(new, mode, corners=corners)
     matrix = np.asarray(own(np.eye(old, dtype=np.float32)[:, None, None]))[:, 0, 0]
     wanted = np.random.default_rng(0).standard_normal((1, 1, 1, new)).astype(np.float32)

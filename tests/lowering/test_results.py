@@ -21,7 +21,7 @@ func.func @main(feed %x: tensor<2xf32>, state %w: tensor<2xf32>) -> (
 
 
 def test_fetches_after_state() -> None:
-    """Each has the value that the module returns in its place."""
+    """Each result has the value that the module returns at its position."""
     ones = np.ones(2, np.float32)
     found = run_module(parse(MODULE), {"x": ones, "w": 10 * ones})
     assert {name: float(value[0]) for name, value in found.items()} == {

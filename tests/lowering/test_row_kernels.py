@@ -1,6 +1,6 @@
 """Kernels of rows: interpreted against their ops, and lowered for GPUs and TPUs.
 
-There is no such device here: kernels are interpreted on the CPU, or lowered and not run.
+No such device is needed: kernels are interpreted on the CPU, or lowered and not run.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ PLATFORMS = pytest.mark.parametrize("platform", LIMITS)
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let CPUs have the kernels, by the interpreter of Pallas."""
+    """Enable the kernels on CPUs, by Pallas's interpreter."""
     monkeypatch.setattr(kernels, "LANGUAGES", kernels.INTERPRETED)
 
 
 def custom_calls(module: ModuleOp, platform: str, unknown: int = 3) -> list[str]:
-    """The custom calls of a program, lowered for a platform with 64-bit indices."""
+    """List the custom calls of a program, lowered for a platform with 64-bit indices."""
     main = main_function(module)
     ports = function_signature(main).arguments
     types = [
@@ -81,7 +81,7 @@ def kernels_of(module: ModuleOp) -> list[RowKernel]:
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.title)
 @pytest.mark.usefixtures("interpreted")
 def test_interpreted(case: Any, platform: str) -> None:
-    """The kernels of the page give what the ops give."""
+    """The kernels of the page give the same results as the ops."""
     module = parse(case.before)
     changed = module.clone()
     ChooseGroupKernel(platform).rewrite(changed)
@@ -93,7 +93,7 @@ def test_interpreted(case: Any, platform: str) -> None:
 @PLATFORMS
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.title)
 def test_lowered(case: Any, platform: str) -> None:
-    """Each kernel is one call on its platform, and none elsewhere."""
+    """Each kernel is one call on its platform, and no call on a CPU."""
     module = parse(case.before)
     ChooseGroupKernel(platform).rewrite(module)
     found = [name for name in custom_calls(module, JAX_NAMES[platform]) if name in CALLS.values()]
@@ -139,7 +139,7 @@ func.func @main(feed %x: tensor<20x50xf32>, feed %g: tensor<50xf32>) -> (
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("language", "rows"), [("triton", 8), ("mosaic", 32)])
 def test_every_function(language: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pallas lowers the functions of kernels for both platforms, and they are those of the ops."""
+    """Pallas lowers the functions of kernels for both platforms, with the results of the ops."""
     module = parse(EVERYTHING.replace("LANGUAGE", language).replace("ROWS", str(rows)))
     (kernel,) = kernels_of(module)
     used = {type(op) for op in kernel.body.block.ops}
@@ -158,7 +158,7 @@ def test_every_function(language: str, rows: int, monkeypatch: pytest.MonkeyPatc
 @PLATFORMS
 @pytest.mark.usefixtures("interpreted")
 def test_planted_groups(platform: str) -> None:
-    """Outputs, gradients and state are the same, and a second run finds nothing."""
+    """Kernels preserve outputs, gradients and state, and a second run finds no more of them."""
     fired = 0
 
     @settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore
@@ -206,7 +206,7 @@ func.func @main(feed %x: tensor<?x5x24xf32>, feed %l: tensor<?x5xi64>, state %w:
 @PLATFORMS
 @pytest.mark.usefixtures("interpreted")
 def test_training(platform: str) -> None:
-    """The pipeline makes kernels of a norm and of a loss, and gradients go through both."""
+    """The pipeline forms kernels of a norm and a loss, and gradients pass through both."""
     module = parse(TRAINING)
     changed = module.clone()
     GroupReductions(least=0).rewrite(changed)
@@ -247,7 +247,7 @@ func.func @main(feed %x: tensor<12x20xf32>, feed %l: tensor<12xi64>) -> (
 @pytest.mark.every(2)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_labels_out_of_range(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They give nan, those that are ignored 0, and 64 bits are 64 bits."""
+    """An invalid label gives nan, an ignored one 0; labels are not cut to 32 bits."""
     module = parse(LABELS.format(language=language))
     inputs = {
         "x": random_inputs(module, 0)["x"],
@@ -278,7 +278,7 @@ func.func @main(feed %x: tensor<?x16xf32>, feed %y: tensor<?x16xf32>) -> (
 
 @pytest.mark.parametrize("rows", [(5, 5), (5, 1), (0, 0)])
 def test_sizes_that_do_not_fit(rows: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row for all, and no rows, are computed by the ops."""
+    """The ops compute broadcast rows and empty arrays."""
     calls: list[Any] = []
 
     def counted(*arguments: Any, **options: Any) -> Any:
@@ -307,7 +307,7 @@ def test_sizes_that_do_not_fit(rows: tuple[int, int], monkeypatch: pytest.Monkey
     ],
 )
 def test_verification(old: str, new: str, message: str) -> None:
-    """A kernel has ops in row form, of one frame."""
+    """A kernel has ops on rows only, of one frame."""
     with pytest.raises(ParseError, match=message):
         parse(OPEN.replace(old, new))
 
@@ -340,13 +340,13 @@ func.func @main(feed %x: tensor<4x16xi32>) -> (fetch "y": tensor<4xi32>) {
 
 
 def test_integers() -> None:
-    """The largest of them has no neutral element among fractions."""
+    """The largest integer has no neutral element among floats."""
     (outcome,) = ChooseGroupKernel().rewrite(parse(INTEGERS))
     assert isinstance(outcome, Declined)
     assert outcome.reason.name == "row-dtype"
 
 
 def test_limits() -> None:
-    """Each platform has a language of its own."""
+    """Each platform has its own kernel language."""
     assert [limits.language for limits in LIMITS.values()] == [*LANGUAGES]
     assert {*kernels.LANGUAGES} == {*LANGUAGES}

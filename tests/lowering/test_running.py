@@ -1,4 +1,4 @@
-"""Running results: loops on CPUs give what XLA's trees do, and sums the bits of NumPy."""
+"""Running results: loops on CPUs equal XLA's trees, and sums equal NumPy's bit by bit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def by_tree(monkeypatch: pytest.MonkeyPatch, rule: Callable[..., Any], *args: Any) -> Any:
-    """The results of a rule that leaves all to XLA."""
+    """Compute a rule with XLA's trees instead of loops."""
     with monkeypatch.context() as patch:
         for module in (running, reduce):
             patch.setattr(module, "on_cpus", lambda x, axis, loop, tree: tree(x))
@@ -42,7 +42,7 @@ def by_tree(monkeypatch: pytest.MonkeyPatch, rule: Callable[..., Any], *args: An
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_loops_give_what_trees_do(name: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values, places and gradients."""
+    """Loops and trees agree in values, places and gradients."""
     rule = partial(RULES[name], axis=axis)
 
     def gradient(x: Any) -> Any:
@@ -67,7 +67,7 @@ def test_special_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sums_are_numpys() -> None:
-    """Added in order, as Paddle adds; also where the only terms are zeros below 0."""
+    """Sums are added in order, as in Paddle, also where all terms are -0.0."""
     x = np.vstack([X, np.full((1, 5), -0.0, "float32")] * 9)
     for axis, part in ((0, x), (0, x[:, 0]), (0, x[37:38])):
         found = np.asarray(RULES["sums"](part, axis=axis))

@@ -1,4 +1,4 @@
-"""The work that the lowering of sequence ops makes for XLA, and what it cuts."""
+"""The work of sequence ops in XLA, and the numbers that they clip."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def test_a_long_context_is_one_gather() -> None:
-    """Programs whose rows are known at run time only compile it for each number of rows."""
+    """The size of the program does not grow with the context, for each number of rows."""
     x, lengths = jnp.ones((7, 2)), jnp.array([3, 4])
 
     def size(count: int, function: str) -> int:
@@ -44,7 +44,7 @@ def test_a_context_ends_with_its_sequence(start: int) -> None:
 
 @pytest.mark.exhaustive
 def test_a_cut_projection_passes_no_gradient_on() -> None:
-    """As in Paddle 1.8.5: the first number is cut to 0.1, the second one is within."""
+    """As in Paddle 1.8.5, a projection clipped to 0.1 passes no gradient; one within does."""
     x, lengths = jnp.ones((2, 8)), jnp.array([1, 1])
     matrix, bias = jnp.zeros((2, 8)), jnp.zeros((1, 8))
 

@@ -1,4 +1,4 @@
-"""Short ops: without functions of their own in a program they give the same bits."""
+"""Short ops give the same bits without functions of their own in a program."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _samples(op_class: type[PdOp]) -> list[Sample]:
 
 
 def _special(array: Array) -> Array:
-    """The array with special numbers in its first places."""
+    """Put special numbers in the first places of an array."""
     if not np.issubdtype(array.dtype, np.inexact):
         return array
     found = array.copy().reshape(-1)
@@ -52,19 +52,19 @@ def _bits(results: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
 
 @pytest.mark.parametrize("op_class", [Scale, Sgd], ids=lambda each: each.name)
 def test_two_keep_their_bits(op_class: type[PdOp]) -> None:
-    """One sample of each."""
+    """The first sample of each op keeps its bits."""
     _check(op_class, _samples(op_class)[:1])
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("op_class", [*_short_ops()], ids=lambda each: each.name)
 def test_short_ops_keep_their_bits(op_class: type[PdOp]) -> None:
-    """All of them, in every sample."""
+    """Every sample of all short ops keeps its bits."""
     _check(op_class, _samples(op_class))
 
 
 def _check(op_class: type[PdOp], samples: Sequence[Sample]) -> None:
-    """The results and the derivative, of NaN and infinities too; and no rule has a loop."""
+    """Compare results and derivatives, also of NaN and infinities; check that no rule loops."""
     for case in samples:
         op = build(op_class, case)[1]
         call = Call.of(op, ALONE)

@@ -1,4 +1,4 @@
-"""Convolutions of small images by filters with an axis of two, on which XLA aborts."""
+"""Convolutions of small images by filters with an axis of size two, on which XLA aborts."""
 
 from __future__ import annotations
 

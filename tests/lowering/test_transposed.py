@@ -1,4 +1,4 @@
-"""Transposed convolutions and their derivatives, beside the gradient of a convolution of XLA."""
+"""Transposed convolutions and their derivatives, compared with XLA's gradient of a convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bundles: a model with executables in one file, whole or refused."""
+"""Bundles: a model with its executables in one file, which is read whole or refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEAD = len(MAGIC) + 40
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text model of open length that was saved."""
+    """Save a text model of open length."""
     paddle.enable_static()
     folder = tmp_path_factory.mktemp("model")
     main, startup = static.Program(), static.Program()
@@ -58,21 +58,21 @@ def bundle_of(model: Path, folder: Path, sizes: str, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def exact(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled for two sizes."""
+    """Compile a bundle for two sizes."""
     sizes = "ids=2x5,mask=2x5,ids=1x8,mask=1x8"
     return bundle_of(model, tmp_path_factory.mktemp("exact"), sizes)
 
 
 @pytest.fixture(scope="module")
 def ladder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled for a range of lengths."""
+    """Compile a bundle for a range of lengths."""
     folder = tmp_path_factory.mktemp("ladder")
     return bundle_of(model, folder, "ids=2x8..16,mask=2x8..16", "--padding", "0.5")
 
 
 @pytest.fixture
 def compiled() -> Iterator[list[str]]:
-    """What XLA compiled meanwhile."""
+    """Collect the compilations of XLA during a test."""
     events: list[str] = []
     is_on = True
 
@@ -97,7 +97,7 @@ def feed(rows: int, length: int) -> dict[str, Any]:
 def test_results_are_the_models_without_a_compilation(
     model: Path, exact: Path, compiled: list[str]
 ) -> None:
-    """To the last bit; a size that is not in the bundle is compiled."""
+    """A bundle gives the model's results to the last bit; a size that it lacks is compiled."""
     mine = import_model(exact)
     found = {size: mine.run(feed(*size)) for size in ((2, 5), (1, 8))}
     assert compiled == []
@@ -131,7 +131,7 @@ def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: li
 def test_executables_are_those_of_declared_sizes(
     tmp_path: Path, compiled: list[str], sizes: str
 ) -> None:
-    """Convolutions are computed as for declared sizes, where all sizes share prepared weights."""
+    """Convolutions are computed as for declared sizes, and all sizes share prepared weights."""
     with paddle.utils.unique_name.guard(), static.scope_guard(static.Scope()):
         main, startup = static.Program(), static.Program()
         with static.program_guard(main, startup):
@@ -173,7 +173,7 @@ def test_a_predictor_reads_it(exact: Path, ladder: Path, compiled: list[str]) ->
 def test_another_machine_compiles_the_stablehlo(
     exact: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    """The results are the same, and a warning has the reason."""
+    """On another machine the results are the same, and a warning gives the reason."""
     expected = import_model(exact).run(feed(2, 5))
     here = read.this_machine
 
@@ -189,7 +189,7 @@ def test_another_machine_compiles_the_stablehlo(
 
 
 def test_executables_that_xla_refuses(exact: Path, tmp_path: Path) -> None:
-    """The StableHLO is compiled; where that is refused too, the program is."""
+    """If XLA refuses an executable, its StableHLO is compiled; if that too, the program."""
     whole, manifest = parts(exact)
     expected = import_model(exact).run(feed(2, 5))
     for entry in manifest["executables"]:
@@ -208,7 +208,7 @@ def test_executables_that_xla_refuses(exact: Path, tmp_path: Path) -> None:
 
 
 def test_a_changed_parameter_counts(exact: Path) -> None:
-    """The executables take the state of the scope, and what is prepared of it anew."""
+    """The executables read the state in the scope; values prepared from it are computed again."""
     mine = import_model(exact)
     before = mine.run(feed(2, 5))[0]
     for name, array in mine.parameters.items():
@@ -230,14 +230,14 @@ def test_other_fetches_are_compiled(exact: Path, compiled: list[str]) -> None:
 
 
 def parts(path: Path) -> tuple[bytes, dict[str, Any]]:
-    """The bytes after the manifest, and the manifest."""
+    """Split a bundle into the bytes after the manifest, and the manifest."""
     data = path.read_bytes()
     size = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 8], "little")
     return data[HEAD + size :], json.loads(data[HEAD : HEAD + size])
 
 
 def with_manifest(folder: Path, rest: bytes, manifest: Any) -> Path:
-    """A bundle whose manifest was changed by someone who knows the format."""
+    """Write a bundle with another manifest and a valid digest of it."""
     text = json.dumps(manifest).encode()
     path = folder / "changed.graphopt"
     digest = hashlib.sha256(text).digest()
@@ -246,7 +246,7 @@ def with_manifest(folder: Path, rest: bytes, manifest: Any) -> Path:
 
 
 def outcome(path: Path) -> Any:
-    """The result of a run, None for a FormatError that names the file."""
+    """Run a bundle; return its result, or None after a FormatError that names the file."""
     try:
         return import_model(path).run(feed(2, 5))[0]
     except FormatError as error:
@@ -268,7 +268,7 @@ def test_a_file_that_was_cut_off(exact: Path, tmp_path: Path) -> None:
 
 
 def test_a_byte_that_changed(exact: Path, tmp_path: Path) -> None:
-    """FormatError, or the byte is in what this run does not read."""
+    """A changed byte raises FormatError, unless this run does not read it."""
     data, path = exact.read_bytes(), tmp_path / "flipped.graphopt"
     expected = outcome(exact)
     places = [*range(0, HEAD, 5), *range(HEAD, len(data), len(data) // 25)]
@@ -298,7 +298,7 @@ def test_a_manifest_without_a_record(exact: Path, tmp_path: Path) -> None:
 def test_a_manifest_of_wrong_records(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """A result or FormatError, whatever a record is."""
+    """Whatever a record of the manifest is, a run gives a result or a FormatError."""
     rest, whole = parts(request.getfixturevalue(kind))
     for key in whole:
         for wrong in (None, 7, "x", [], {}, [[]], -1, {"at": -5, "size": 1, "sha256": ""}):
@@ -351,7 +351,7 @@ def test_sizes_that_do_not_fit(
 
 
 def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
-    """NumPy has no rule for exp, so the bundle has the program of what is computed once."""
+    """NumPy has no rule for exp, so the bundle holds a program that prepares the weights once."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         x = static.data("x", [None, 3], "float32")
@@ -369,7 +369,7 @@ def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_bundle_that_calls_lapack(tmp_path: Path) -> None:
-    """The process that runs it finds the functions of LAPACK, though it traces no such call."""
+    """The process that runs a bundle registers LAPACK's functions, though it traces no call."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         x = static.data("x", [None, 2, 2], "float32")
@@ -392,7 +392,7 @@ def test_a_bundle_that_calls_lapack(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_a_bundle_needs_no_dialect(exact: Path) -> None:
-    """It runs without xDSL and without the passes."""
+    """A bundle runs without xDSL and without the passes."""
     code = (
         "import sys, numpy as np\n"
         "from graphopt.inference import Config, create_predictor\n"
@@ -420,7 +420,7 @@ def test_a_program_that_trains_is_refused() -> None:
 def test_a_folder_that_cannot_be_written_is_told_first(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is compiled."""
+    """A folder that cannot be written is an error before anything is compiled."""
     monkeypatch.setattr(write.os, "access", lambda *_: False)
     monkeypatch.setattr(write, "_steps", lambda *_: pytest.fail("it compiles"))
     target = tmp_path / "m.graphopt"

@@ -1,4 +1,4 @@
-"""Models as ONNX: valid, named like the program, with the outputs that Paddle recorded."""
+"""Models as ONNX: valid, with the program's names and the outputs that Paddle recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODELS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.exhaustive) fo
 
 
 def checked(exported: Exported) -> Any:
-    """The written model, which ONNX's checker has passed."""
+    """Check the written model with ONNX's checker, and load it."""
     onnx.checker.check_model(exported.path, full_check=True)
     return onnx.load(exported.path)
 
@@ -37,7 +37,7 @@ def shape_of(port: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_recorded_outputs(name: str, tmp_path: Path) -> None:
-    """For every recorded batch: sizes that the program leaves open may vary."""
+    """Every recorded batch gives its outputs: sizes that the program leaves open may vary."""
     model = load(name)
     exported = model.export(tmp_path / "m.onnx")
     graph = checked(exported).graph
@@ -59,7 +59,7 @@ FLAGS = ("fused_attention", "fused_feedforward"), ("fuse_dot_product_attention",
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize("name", FUSED)
 def test_fused_models(name: str, flags: tuple[str, ...], opset: int, tmp_path: Path) -> None:
-    """Attention is one node of opset 23 at least once, and the outputs stay."""
+    """Opset 23 has a node for attention, and the outputs stay the same."""
     model, strategy = load(name), static.BuildStrategy()
     for flag in flags:
         setattr(strategy, flag, True)
@@ -71,7 +71,7 @@ def test_fused_models(name: str, flags: tuple[str, ...], opset: int, tmp_path: P
 
 
 def program(build: Any, *inputs: tuple[str, Any, str]) -> paddle.ImportedModel:
-    """A program as a saved model has it."""
+    """Build a program as a saved model holds it."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         given = [static.data(*each) for each in inputs]
@@ -86,7 +86,7 @@ X = ("x", [None, 4], "float32")
 
 
 def test_all_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """Each op with a variable and the reason, in one message, and nothing is written."""
+    """One error names each op that cannot be written, a variable and the reason."""
     model = program(
         lambda x: (
             paddle.nextafter(x, x) + paddle.poisson(x),
@@ -108,7 +108,7 @@ def test_all_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 
 def test_state_is_not_updated(tmp_path: Path) -> None:
-    """A training program says what to write instead."""
+    """The error for a training program says what to write instead."""
     with pytest.raises(UnsupportedError, match=r"updates '.*save_inference_model"):
         trained().export(tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
@@ -139,7 +139,7 @@ def root_mean_square(x: Any) -> Any:
 
 @pytest.mark.parametrize("opset", [20, 23])
 def test_one_operator_of_a_later_opset(opset: int, tmp_path: Path) -> None:
-    """A root mean square is one node where the opset has it, and right in both ways."""
+    """A root mean square is one node if the opset has it; both forms compute the same."""
     model = program(root_mean_square, X)
     exported = model.export(tmp_path / "m.onnx", opset=opset)
     found = operators(exported)
@@ -179,7 +179,7 @@ def test_attention_is_one_operator_of_opset_23(tmp_path: Path) -> None:
 
 
 def quantised(x: Any) -> Any:
-    """A product of inputs and weights of 8 bits, as PaddleSlim saves it."""
+    """Build a product of inputs and weights of 8 bits, as PaddleSlim saves it."""
     block = static.default_main_program().global_block()
 
     def by(op_type: str, value: Any, scale: Any, dtype: str, axis: int) -> Any:
@@ -202,7 +202,7 @@ def quantised(x: Any) -> Any:
 
 
 def test_numbers_of_8_bits(tmp_path: Path) -> None:
-    """Pairs of QuantizeLinear and DequantizeLinear, and bytes for the weights."""
+    """A quantized product has pairs of QuantizeLinear and DequantizeLinear, and int8 weights."""
     model = program(quantised, X)
     exported = model.export(tmp_path / "m.onnx")
     made = checked(exported).graph
@@ -216,7 +216,7 @@ def test_numbers_of_8_bits(tmp_path: Path) -> None:
 
 
 def test_a_value_that_is_given_twice(tmp_path: Path) -> None:
-    """An input, a constant and one result under several names are outputs of their own."""
+    """An input, a constant and a result that is fetched twice are separate outputs."""
 
     def build(x: Any) -> Any:
         doubled = paddle.scale(x, 2.0)
@@ -230,7 +230,7 @@ def test_a_value_that_is_given_twice(tmp_path: Path) -> None:
 
 
 def test_outputs_are_not_read_in_branches(tmp_path: Path) -> None:
-    """OpenVINO's reader fails where a branch reads what is an output of the model."""
+    """No branch reads an output of the model: OpenVINO's reader fails there."""
 
     def build(x: Any) -> Any:
         doubled = paddle.exp(x)
@@ -244,7 +244,7 @@ def test_outputs_are_not_read_in_branches(tmp_path: Path) -> None:
 
 
 def test_parameters_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they are more than a message of protobuf can hold."""
+    """Parameters that exceed a protobuf message are written to a second file."""
     from graphopt.models.export.onnx import file
 
     monkeypatch.setattr(file, "INSIDE", 1000)
@@ -266,7 +266,7 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_layer(tmp_path: Path) -> None:
-    """`paddle.onnx.export`, with Paddle's arguments."""
+    """`paddle.onnx.export` takes Paddle's arguments."""
     with static.scope_guard(static.Scope()), utils.unique_name.guard():
         _check_a_layer(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What graphopt writes as ONNX has no nodes that could be left out, and no more than came in."""
+"""Models that graphopt writes as ONNX have no needless nodes, and no more than were read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(*shape: int) -> Any:
 
 
 def written(folder: Path, build: Any, wanted: Sequence[str], **feeds: Any) -> None:
-    """Check the operators of a program, whose first sizes are open, and its numbers."""
+    """Check the operators and the numbers of a program whose first sizes are open."""
     inputs = [(name, [None, *array.shape[1:]], "float32") for name, array in feeds.items()]
     model = program(build, *inputs)
     exported = model.export(folder / "m.onnx")
@@ -40,7 +40,7 @@ def written(folder: Path, build: Any, wanted: Sequence[str], **feeds: Any) -> No
 
 
 def again(folder: Path, model: Any, wanted: Sequence[str], **feeds: Any) -> Any:
-    """Check the operators of a model that came in and went out, and its numbers; its graph."""
+    """Read and write a model, check its operators and numbers, and return its graph."""
     exported = read(folder, model).export(folder / "again.onnx")
     assert operators(exported) == list(wanted)
     old, new = (
@@ -54,7 +54,7 @@ def again(folder: Path, model: Any, wanted: Sequence[str], **feeds: Any) -> Any:
 
 
 def test_products_with_a_bias(tmp_path: Path) -> None:
-    """One operator for matrices, and two where more is read than the sum."""
+    """A product of matrices with a bias is one operator, or two if the product is fetched too."""
     weight, bias = numbers(4, 3), numbers(3)
 
     def build(x: Any) -> Any:
@@ -70,7 +70,7 @@ def test_products_with_a_bias(tmp_path: Path) -> None:
 
 
 def test_a_convolution_over_lines(tmp_path: Path) -> None:
-    """Paddle computes it over images of one row; with its bias it is one node."""
+    """Paddle computes conv1d over images of one row; with its bias it is one node."""
     weight, bias = numbers(6, 2, 3), numbers(6)
 
     def build(x: Any) -> Any:
@@ -123,7 +123,7 @@ def test_changes_of_shape_in_a_row(tmp_path: Path) -> None:
 
 
 def test_tensors_without_elements(tmp_path: Path) -> None:
-    """Of none -1 says nothing, so that the sizes are numbers."""
+    """In a reshape of a tensor without elements -1 is ambiguous, so the sizes are numbers."""
     model = program(lambda x: paddle.flatten(x, 1), ("x", [0, 2, 3], "float32"))
     exported = model.export(tmp_path / "m.onnx")
     assert operators(exported) == ["Reshape"]
@@ -133,7 +133,7 @@ def test_tensors_without_elements(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sizes", "operator"), [([-1, 3, 4], "Reshape"), ([-1, -1, 4], "Flatten")])
 def test_an_empty_batch_is_flattened(sizes: list[int], operator: str, tmp_path: Path) -> None:
-    """ONNX Runtime refuses `Reshape` to [0, -1] of a tensor without elements."""
+    """ONNX Runtime refuses `Reshape` of a tensor without elements to [0, -1]."""
 
     def build(x: Any) -> Any:
         return paddle.flatten(x, 1), paddle.exp(paddle.reshape(x, [0, -1]))
@@ -148,7 +148,7 @@ def test_an_empty_batch_is_flattened(sizes: list[int], operator: str, tmp_path: 
 
 
 def test_images_that_are_so_many_times_as_large(tmp_path: Path) -> None:
-    """Their batch may be open without being asked for."""
+    """The batch of a resized image stays open."""
 
     def build(x: Any) -> Any:
         return paddle.nn.functional.interpolate(x, size=[6, 12], mode="bilinear")
@@ -158,7 +158,7 @@ def test_images_that_are_so_many_times_as_large(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_a_recurrent_network_comes_out_as_it_came_in(kind: str, tmp_path: Path) -> None:
-    """Paddle has its gates in another order; back in ONNX's they are the parameters again."""
+    """Paddle orders gates differently; written as ONNX, they are the parameters read before."""
     gates, hidden = {"LSTM": 4, "GRU": 3}[kind], 5
     attrs: dict[str, Any] = {"linear_before_reset": 1} if kind == "GRU" else {}
     nodes = [
@@ -183,7 +183,7 @@ def test_a_recurrent_network_comes_out_as_it_came_in(kind: str, tmp_path: Path) 
 
 
 def test_sizes_that_are_computed(tmp_path: Path) -> None:
-    """No size is below 0, and Expand takes the larger ones itself."""
+    """Sizes computed from shapes are not negative, and Expand itself takes the larger size."""
     nodes = [
         helper.make_node("Shape", ["like"], ["sizes"]),
         helper.make_node("Gather", ["sizes", "first"], ["rows"]),
@@ -207,7 +207,7 @@ def test_sizes_that_are_computed(tmp_path: Path) -> None:
 
 
 def test_sizes_that_are_fed_may_be_below_zero(tmp_path: Path) -> None:
-    """Of these -1 keeps a size in Paddle."""
+    """A fed size of -1 keeps the operand's size, as in Paddle."""
 
     def build(x: Any, size: Any) -> Any:
         return paddle.expand(x, size)
@@ -221,7 +221,7 @@ def test_sizes_that_are_fed_may_be_below_zero(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.exhaustive)])
 def test_generated_programs(count: int) -> None:
-    """As `make fuzz`, over fewer programs: what is written has the numbers of the reference."""
+    """Generated programs give the reference's numbers; `make fuzz` tries more of them."""
     fuzzer = fuzz_onnx.run(count, seed=2, onnxruntime=True)
     assert not fuzzer.failures, fuzzer.failures[0]
     assert fuzzer.outcomes["equal in ONNX Runtime"] >= count
@@ -240,7 +240,7 @@ def test_equal_nodes_are_one_but_for_drawn_numbers(tmp_path: Path) -> None:
 
 
 def inner_operators(path: Path) -> list[str]:
-    """The operators in the body of the only loop of a model."""
+    """List the operators in the body of a model's only loop."""
     (loop,) = [node for node in onnx.load(path).graph.node if node.op_type == "Loop"]
     (body,) = [attribute.g for attribute in loop.attribute if attribute.name == "body"]
     return [node.op_type for node in body.node]
@@ -257,7 +257,7 @@ def inner_operators(path: Path) -> list[str]:
 def test_a_loop_collects_what_it_appends(
     first: int, reads: bool, is_collected: bool, tmp_path: Path
 ) -> None:
-    """Without a copy of the array in each step; not where it writes over, or reads the array."""
+    """No step copies an array that a loop only appends to, without overwriting or reading."""
 
     def build(x: Any, steps: Any) -> Any:
         i = paddle.zeros([1], "int64")
@@ -279,7 +279,7 @@ def test_a_loop_collects_what_it_appends(
 
 
 def test_what_a_loop_collects_is_collected_again(tmp_path: Path) -> None:
-    """And a sequence that is turned as a whole, whose size is open, is cut from its end."""
+    """A loop's scan output stays one, and reversing a sequence of open length is one Slice."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["s", "item"], ["next"]),
@@ -315,7 +315,7 @@ def test_what_a_loop_collects_is_collected_again(tmp_path: Path) -> None:
 def test_numbers_that_count_from_the_end_are_one_node(
     kind: str, size: int | str, tmp_path: Path
 ) -> None:
-    """ONNX counts so itself; what else a program adds stays, such as two to an axis of five."""
+    """ONNX itself counts negative indices from the end, so `Gather` needs no further nodes."""
     number = INT64 if kind == "int64" else 1
     nodes = [helper.make_node("Neg", ["i"], ["at"]), helper.make_node("Gather", ["x", "at"], ["y"])]
     ports = [value("x", [size, 2], number), value("i", [3], INT64)]

@@ -1,4 +1,4 @@
-"""ONNX files as models: names, sizes, functions, blocks, files that cannot be trusted, training."""
+"""ONNX files as models: names, sizes, functions, blocks, untrusted files, training."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
 
 
 def classifier() -> Any:
-    """A layer, whose parameters are in the file, over rows of any number."""
+    """Build a layer over any number of rows, with its parameters in the file."""
     nodes = [
         helper.make_node("Gemm", ["x", "w", "b"], ["/fc/out"], name="/fc/Gemm", transB=1),
         helper.make_node("Relu", ["/fc/out"], ["scores"], name="/act/Relu"),
@@ -70,7 +70,7 @@ def classifier() -> Any:
 
 
 def test_a_model(tmp_path: Path) -> None:
-    """Its names are kept, open sizes are open, and what is trained is a parameter."""
+    """A model keeps its names and open sizes, and its trained tensors are parameters."""
     model = read(tmp_path, classifier())
     block = model.program.global_block()
     assert (model.feed_names, model.fetch_names) == (["x"], ["scores"])
@@ -90,7 +90,7 @@ def test_the_node_is_the_line(tmp_path: Path) -> None:
 
 
 def test_it_trains(tmp_path: Path) -> None:
-    """Statistics of a batch normalisation stay, as a gradient does not know them."""
+    """A model trains; the statistics of a batch normalization stay, as they have no gradient."""
     names = ["s", "b", "mean", "var"]
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["h"]),
@@ -120,7 +120,7 @@ def test_it_trains(tmp_path: Path) -> None:
 
 
 def test_names_that_are_numbers(tmp_path: Path) -> None:
-    """As PyTorch wrote them: of an underscore and a number xDSL keeps nothing."""
+    """Names that are numbers, as PyTorch writes them, get a letter: xDSL drops a bare `_0`."""
     nodes = [
         helper.make_node("Relu", ["0"], ["1"]),
         helper.make_node("Neg", ["1"], ["2"]),
@@ -132,7 +132,7 @@ def test_names_that_are_numbers(tmp_path: Path) -> None:
 
 
 def test_sizes_follow_through_what_pytorch_writes(tmp_path: Path) -> None:
-    """Padding as a vector that is padded, reversed by pairs, and transposed."""
+    """Sizes are known after the padding, paired reversal and transposition that PyTorch writes."""
     nodes = [
         helper.make_node("Concat", ["two", "none"], ["four"], axis=0),
         helper.make_node("Reshape", ["four", "pairs"], ["p"]),
@@ -151,7 +151,7 @@ def test_sizes_follow_through_what_pytorch_writes(tmp_path: Path) -> None:
 
 
 def test_what_is_a_number_and_what_a_parameter(tmp_path: Path) -> None:
-    """Shapes, and a number without axes, are known; what is large or has axes is state."""
+    """Shapes and scalars are constants; a tensor that is large or has axes is state."""
     nodes = [
         helper.make_node("Reshape", ["x", "shape"], ["r"]),
         helper.make_node("Mul", ["r", "half"], ["m"]),
@@ -174,7 +174,7 @@ def test_large_whole_numbers_keep_their_digits(tmp_path: Path) -> None:
 
 
 def test_computed_numbers_from_the_end(tmp_path: Path) -> None:
-    """Rows of a parameter; a number that is fed as it is has to be a row."""
+    """A computed index may count from the end; an index that is fed directly may not."""
     rows = np.arange(200, dtype=np.float32).reshape(50, 4)
     nodes = [helper.make_node("Cast", ["x"], ["i"], to=INT64)]
     nodes.append(helper.make_node("Gather", ["rows", "i"], ["y"]))
@@ -187,7 +187,7 @@ def test_computed_numbers_from_the_end(tmp_path: Path) -> None:
 
 
 def test_numbers_that_are_fed(tmp_path: Path) -> None:
-    """An axis that is fed is known once it is; another one is another program."""
+    """A fed axis is known when it is fed; each axis is a program of its own."""
     nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
     inputs = [value("x", ["N", "M"]), value("axis", [], INT64)]
     model = read(tmp_path, made(nodes, inputs, [value("y", ["N", "M"])]))
@@ -199,7 +199,7 @@ def test_numbers_that_are_fed(tmp_path: Path) -> None:
 
 
 def test_sizes_that_a_rule_needs(tmp_path: Path) -> None:
-    """Every set of sizes is compiled where a rule has to know them."""
+    """If a rule needs the sizes, each set of sizes is compiled."""
     nodes = [helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2)]
     model = read(tmp_path, made(nodes, [value("x", ["N", 1, "H", "W"])], [value("y", None)]))
     for height in (2, 4):
@@ -216,7 +216,7 @@ def function(name: str, nodes: Sequence[Any], attributes: Sequence[str] = ()) ->
 
 
 def test_functions_are_written_out(tmp_path: Path) -> None:
-    """With the attributes of the call, and under names that tell the call."""
+    """A function is inlined with the attributes of its call, under names that show the call."""
     leaky = helper.make_node("LeakyRelu", ["a"], ["t"], name="leak")
     reference = leaky.attribute.add(name="alpha", type=onnx.AttributeProto.FLOAT)
     reference.ref_attr_name = "slope"
@@ -261,7 +261,7 @@ def test_functions_do_not_grow_without_end(tmp_path: Path) -> None:
 
 
 def branch(name: str, op_type: str) -> Any:
-    """A graph that reads a value from around it."""
+    """Build a graph that reads a value of the enclosing graph."""
     return helper.make_graph(
         [helper.make_node(op_type, ["x"], [name])], name, [], [value(name, None)]
     )
@@ -278,7 +278,7 @@ def test_branches(tmp_path: Path) -> None:
 
 
 def test_a_loop_with_what_it_carries_and_collects(tmp_path: Path) -> None:
-    """The body changes places: what is carried is copied at once."""
+    """A body may swap its carried values, because all of them are copied at once."""
     body = helper.make_graph(
         [
             helper.make_node("Add", ["a", "b"], ["sum"]),
@@ -308,7 +308,7 @@ def list_of(name: str) -> Any:
 
 
 def test_lists_of_tensors(tmp_path: Path) -> None:
-    """Elements are put, taken, counted and joined where their places are known, or fed."""
+    """Elements are inserted, read, erased, counted and joined at constant or fed positions."""
     nodes = [
         node("SplitToSequence", "x sizes", "parts", axis=1),
         node("SplitToSequence", "x", "rows", keepdims=0),
@@ -342,7 +342,7 @@ def test_lists_of_tensors(tmp_path: Path) -> None:
 
 
 def test_a_list_that_a_loop_fills(tmp_path: Path) -> None:
-    """The number of elements is the number of turns, which is fed."""
+    """The list has as many elements as the loop has iterations, which are fed."""
     body = helper.make_graph(
         [
             node("Identity", "go", "go_on"),
@@ -408,7 +408,7 @@ def test_a_scan_backwards_along_another_axis(tmp_path: Path) -> None:
 
 
 def squeezed_before(*after: Any) -> Any:
-    """As PyTorch writes `squeeze` of a last axis: the sizes say how many dimensions `v` has."""
+    """Build `squeeze` of a last axis as PyTorch writes it: the sizes decide the rank of `v`."""
     squeezed = helper.make_graph(
         [helper.make_node("Squeeze", ["x", "last"], ["s"])], "t", [], [value("s", None)]
     )
@@ -430,7 +430,7 @@ def ops_in(model: ImportedModel) -> list[str]:
 
 
 def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None:
-    """Only one side fits what follows: a run takes it or fails, and a module has no other one."""
+    """Only one branch fits its readers: a run takes it or fails, and the module has no other."""
     loaded = read(tmp_path, squeezed_before(helper.make_node("Transpose", ["v"], ["y"], perm=[0])))
     np.testing.assert_array_equal(loaded.run([X[:, :1]])[0], X[:, 0])
     with pytest.raises(ProgramError):
@@ -439,7 +439,7 @@ def test_sides_of_another_rank_by_the_sizes_that_are_fed(tmp_path: Path) -> None
 
 
 def test_sides_of_another_rank_that_both_fit(tmp_path: Path) -> None:
-    """A run has the side of its sizes; a module that is written has the rest in both sides."""
+    """A run has only its sizes' branch; a written module has the later ops in both branches."""
     pytest.importorskip("onnx_ir")
     from onnx.reference import ReferenceEvaluator
 
@@ -484,7 +484,7 @@ def test_all_refusals_are_one_message(tmp_path: Path) -> None:
 
 
 def external(location: str, **numbers: int) -> Any:
-    """A model one of whose tensors is in another file."""
+    """Build a model with one tensor in another file."""
     model = classifier()
     weight = model.graph.initializer[0]
     entries = {"location": location, **{key: str(number) for key, number in numbers.items()}}
@@ -563,7 +563,7 @@ def test_models_that_make_no_sense(
 
 
 def nested(depth: int) -> Any:
-    """Branches in branches."""
+    """Nest branches `depth` deep."""
     inner = branch("t", "Neg")
     for _ in range(depth):
         node = helper.make_node("If", ["flag"], ["t"], then_branch=inner, else_branch=inner)
@@ -572,7 +572,7 @@ def nested(depth: int) -> Any:
 
 
 def test_graphs_are_not_nested_without_end(tmp_path: Path) -> None:
-    """Nor do they unfold: each of these has the next one twice."""
+    """Depth and number of graphs are bounded: each graph here holds the next one twice."""
     node = nested(8).node
     model = made(node, [value("flag", [], BOOL), value("x", [2])], [value("t", [2])])
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
@@ -593,7 +593,7 @@ def test_graphs_are_not_nested_without_end(tmp_path: Path) -> None:
 def test_counts_are_bounded(
     tmp_path: Path, kind: str, attributes: dict[str, Any], operand: Any, text: str
 ) -> None:
-    """A number in a file does not decide how much is computed before anything runs."""
+    """A number in a file cannot decide how much is computed before a run."""
     names = ["x"] if operand is None else ["x", "", "", "n"]
     tensors = [] if operand is None else [tensor("n", operand[-1], "int64")]
     nodes = [helper.make_node(kind, names, ["y"], **attributes)]
@@ -610,7 +610,7 @@ def test_every_cut_file_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_nothing_needs_to_be_installed(tmp_path: Path) -> None:
-    """Neither the package onnx nor JAX, to read a model and run passes on it."""
+    """Reading a model and running passes on it needs neither the package onnx nor JAX."""
     (tmp_path / "m.onnx").write_bytes(classifier().SerializeToString())
     code = (
         "import sys\n"
@@ -623,7 +623,7 @@ def test_nothing_needs_to_be_installed(tmp_path: Path) -> None:
 
 
 def test_numbers_in_every_field(tmp_path: Path) -> None:
-    """Those that are not raw: packed varints, floats, bits of halves, truths."""
+    """Tensors may use any field of the format: packed varints, floats, bits of halves, booleans."""
     kinds: dict[int, tuple[list[Any], str]] = {
         TensorProto.INT64: ([1, -1, 2**40, -(2**63)], "int64"),
         TensorProto.INT32: ([1, -1, 2**31 - 1, -(2**31)], "int32"),
@@ -660,7 +660,7 @@ def test_numbers_in_every_field(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tier", ["host", "full"])
 def test_numbers_in_narrow_types(tier: str, tmp_path: Path) -> None:
-    """Beyond a float of a byte are its largest or nan; of integers the low bits stay."""
+    """Floats of one byte or less saturate, or become nan; integers keep their low bits."""
     kinds = (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2FNUZ, TensorProto.UINT4)
     kinds += (TensorProto.INT2, TensorProto.UINT32, TensorProto.FLOAT4E2M1)
     nodes, outputs = list[Any](), list[Any]()

@@ -1,4 +1,4 @@
-"""Nodes of ONNX that come in and go out again, compared with ONNX Runtime on the way."""
+"""ONNX nodes that graphopt reads and writes again, compared with ONNX Runtime at each step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def saved(
     opset: int = 17,
     **attrs: Any,
 ) -> Path:
-    """A file with one node, which reads these names."""
+    """Write a file with one node that reads the given names."""
     outputs = [f"y{i}" for i in range(results)]
     node = helper.make_node(type, names, outputs, domain=domain, **attrs)
     graph = helper.make_graph(
@@ -54,21 +54,21 @@ def saved(
 
 
 def by_runtime(path: Path, feed: dict[str, Array]) -> list[Array]:
-    """What ONNX Runtime computes, in one thread."""
+    """Run a file in ONNX Runtime, in one thread."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     return runtime.InferenceSession(str(path), options).run(None, feed)
 
 
 def by_reference(path: Path, feed: dict[str, Array]) -> list[Array]:
-    """What onnx's reference evaluator computes."""
+    """Run a file in onnx's reference evaluator."""
     return ReferenceEvaluator(str(path)).run(None, feed)  # pyright: ignore
 
 
 def check(
     path: Path, *feeds: dict[str, Array], oracle: Any = by_runtime, **options: Any
 ) -> tuple[ImportedModel, Any]:
-    """Numbers of a run, and of the model that is written again, as the oracle has them."""
+    """Compare a run of the model, and of the model written again, with the oracle."""
     model, again = read_model(path), path.with_name("again.onnx")
     model.export(again, **options)
     for feed in feeds:
@@ -89,7 +89,7 @@ def floats(*shape: int) -> Array:
     [(1, False, 5), pytest.param(2, True, 0, marks=pytest.mark.exhaustive)],
 )
 def test_quantised_lstm(directions: int, by_column: bool, zero: int, tmp_path: Path) -> None:
-    """Weights of 7 bits: with 8 the sums of two products are too large for some processors."""
+    """Weights have 7 bits: with 8, sums of two products overflow on some processors."""
     size, hidden, steps = 5, 6, 7
     scales = (directions, 4 * hidden) if by_column else (directions,)
     tensors: dict[str, Array] = {
@@ -127,7 +127,7 @@ def test_quantised_lstm(directions: int, by_column: bool, zero: int, tmp_path: P
 def test_the_lengths_of_a_quantised_lstm(
     direction: str, lengths: tuple[int, ...], tmp_path: Path
 ) -> None:
-    """Sequences that have ended take part in the scale of a step once more, as zeros then."""
+    """A sequence that has ended counts once more in the scale of a step, as zeros."""
     size, hidden = 4, 6
     tensors: dict[str, Array] = {
         "w": RNG.integers(-63, 64, (1, size, 4 * hidden)).astype(np.int8),
@@ -152,7 +152,7 @@ def test_the_lengths_of_a_quantised_lstm(
     "direction", ["forward", pytest.param("bidirectional", marks=pytest.mark.exhaustive)]
 )
 def test_a_gru_that_is_no_op_of_pd(direction: str, tmp_path: Path) -> None:
-    """Without `linear_before_reset`, with lengths, over sizes that stay open."""
+    """A GRU without `linear_before_reset` takes lengths and open sizes."""
     count = 2 if direction == "bidirectional" else 1
     tensors: dict[str, Array] = {
         "w": floats(count, 12, 3),
@@ -194,7 +194,7 @@ def test_padding_does_not_need_the_size_of_the_batch(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_maxima_of_windows_that_leave_elements_out(tmp_path: Path) -> None:
-    """Along one axis after the other: 80 and 60 parts, not 4,800."""
+    """A dilated maximum runs along one axis after the other: 80 and 60 parts, not 4,800."""
     path = saved(
         *(tmp_path, "MaxPool", {"x": [1, 1, 170, 130]}, {}, ["x"]),
         kernel_shape=[80, 60],
@@ -235,7 +235,7 @@ def test_a_product_of_bytes_is_one_node_again(tmp_path: Path) -> None:
 
 
 def test_sizes_are_given_where_they_cannot_stay_open(tmp_path: Path) -> None:
-    """The rank of a result may depend on them: `Squeeze` without axes."""
+    """`Squeeze` without axes needs sizes: the rank of its result depends on them."""
     path = saved(tmp_path, "Squeeze", {"x": ["n", 1, 4]}, {}, ["x"])
     with pytest.raises(OpenSizeError, match="are open"):
         read_model(path).export(tmp_path / "again.onnx")
@@ -250,7 +250,7 @@ def test_sizes_are_given_where_they_cannot_stay_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize("aligned", [0, 1])
 @pytest.mark.parametrize("padding", ["reflection", "zeros", "border"])
 def test_images_read_between_sixteen_pixels(padding: str, aligned: int, tmp_path: Path) -> None:
-    """Points in the image, at its edges and beyond."""
+    """Bicubic sampling reads points in the image, at its edges and beyond."""
     path = saved(
         *(tmp_path, "GridSample", {"x": ["n", 2, 4, 5], "g": ["n", "h", "w", 2]}, {}, ["x", "g"]),
         mode="bicubic",
@@ -269,7 +269,7 @@ def test_images_read_between_sixteen_pixels(padding: str, aligned: int, tmp_path
     ],
 )
 def test_attention_with_a_state(rule: str, tmp_path: Path) -> None:
-    """Two heads of queries for each of the keys, any batch and any number of steps."""
+    """Each key has two heads of queries; the batch and the number of steps are open."""
     given: dict[str, Sequence[int | str]] = {
         "q": ["n", "t", 12],
         "k": ["n", "t", 6],
@@ -303,7 +303,7 @@ def test_attention_with_a_state(rule: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("length", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("has_past", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_convolution_of_the_steps_so_far(has_past: bool, length: int, tmp_path: Path) -> None:
-    """Of fewer steps than the filter is long, too."""
+    """A causal convolution takes fewer steps than the filter is long, too."""
     given: dict[str, Sequence[int | str]] = {"x": ["n", 4, "t"]}
     if has_past:
         given["p"] = ["n", 4, length - 1]

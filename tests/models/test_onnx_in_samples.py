@@ -1,6 +1,6 @@
-"""What graphopt writes as ONNX comes in again, with the numbers that the lowering has.
+"""Samples that graphopt writes as ONNX are read again, with the lowering's numbers.
 
-The samples of every op that is written are the test: its files have most of ONNX's operators.
+The samples of every op that can be written are the test: its files have most of ONNX's operators.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["sixty_four_bits"]
 
 
 def came_in(cases: list[Case], folder: Path, opset: int = 20) -> list[Any]:
-    """The results of the samples after they were written as ONNX and read again."""
+    """Write the samples as ONNX, read them again, and return the results."""
     path = folder / "m.onnx"
     path.write_bytes(valid(cases, opset).SerializeToString())
     model = read_model(path)

@@ -1,7 +1,7 @@
-"""Every op that is written as ONNX, on its samples: valid, run by ONNX Runtime, the same numbers.
+"""Samples of every op that is written as ONNX: valid files, the same numbers in ONNX Runtime.
 
-`make test` takes a sample of each op whose numbers a formula of NumPy says, and runs those of a
-family in one session; all samples are exhaustive, compared with the lowering.
+`make test` takes one sample of each op that has a NumPy formula, and runs a family in one session;
+the exhaustive tests compare all samples with the lowering.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sixty_four_bits() -> Iterator[None]:
 
 
 def module_of(cases: Sequence[Case], *, is_open: bool = False) -> ModuleOp:
-    """A module that computes samples of ops side by side, from x0, x1, ... to y0, y1, ...
+    """Build a module that computes samples of ops side by side, from x0, x1, ... to y0, y1, ...
 
     With `is_open` no size of an operand is known.
     """
@@ -106,7 +106,10 @@ def module_of(cases: Sequence[Case], *, is_open: bool = False) -> ModuleOp:
 
 
 def valid(cases: Sequence[Case], opset: int = 20, *, is_open: bool = False) -> Any:
-    """The model of samples, which ONNX's checker has passed; UnsupportedError for no model."""
+    """Build the samples' model and check it with ONNX's checker.
+
+    Raise UnsupportedError where an op cannot be written.
+    """
     module = module_of(cases, is_open=is_open)
     made = ir.to_proto(graph_of(module, {}, signature_of(module).arguments, opset))
     onnx.checker.check_model(made, full_check=True)
@@ -114,7 +117,7 @@ def valid(cases: Sequence[Case], opset: int = 20, *, is_open: bool = False) -> A
 
 
 def ran(model: Any, cases: Sequence[Case]) -> list[Array] | None:
-    """The results by ONNX Runtime; None where it has no kernel for a dtype."""
+    """Run the model in ONNX Runtime; return None where it has no kernel for a dtype."""
     arrays = [array for _, case in cases for array in flat(case)]
     outputs = [output.type.tensor_type.elem_type for output in model.graph.output]
     halves = [array.dtype for array in arrays if array.dtype == ml_dtypes.bfloat16]
@@ -136,7 +139,7 @@ def ran(model: Any, cases: Sequence[Case]) -> list[Array] | None:
 
 
 def evaluated(model: Any, cases: Sequence[Case]) -> list[Array] | None:
-    """The results by onnx's reference evaluator; None where it does not know such operators."""
+    """Run the model in onnx's reference evaluator; return None where it lacks an operator."""
     arrays = [parts(np.asarray(array)) for _, case in cases for array in flat(case)]
     feed = {f"x{at}": array for at, array in enumerate(arrays)}
     given = {port.name: feed[port.name] for port in model.graph.input}
@@ -152,7 +155,7 @@ def evaluated(model: Any, cases: Sequence[Case]) -> list[Array] | None:
 
 
 def parts(array: Array) -> Array:
-    """Complex numbers with both parts along a last axis, as models have them."""
+    """Stack the parts of complex numbers along a last axis, as models hold them."""
     return np.stack([array.real, array.imag], -1) if np.iscomplexobj(array) else array
 
 
@@ -168,7 +171,7 @@ def check(found: Sequence[Array], wanted: Sequence[Any], dtypes: Sequence[Any]) 
 
 
 def with_a_formula(op_class: type[PdOp]) -> Sample | None:
-    """The first sample that can be written and whose numbers a formula says."""
+    """Find the first sample that can be written and has a formula for its numbers."""
     known = {"float32", "int64", "bool"}
     numbered = [
         (number, case, {str(array.dtype) for array in flat(case)})
@@ -190,7 +193,7 @@ def with_a_formula(op_class: type[PdOp]) -> Sample | None:
 
 @pytest.mark.parametrize("family", sorted({family_of(op_class) for op_class in ENTRIES}), ids=str)
 def test_a_sample_of_each_op(family: str) -> None:
-    """In one session for the family."""
+    """One session runs a sample of each op of a family, with the formulas' numbers."""
     own = [op_class for op_class in ENTRIES if family_of(op_class) == family]
     chosen = [(op, case) for op in own if (case := with_a_formula(op)) is not None]
     if not chosen:
@@ -209,13 +212,13 @@ def test_a_sample_of_each_op(family: str) -> None:
 
 
 def wanted_of(op_class: type[PdOp], case: Sample) -> list[Array]:
-    """The results of the lowering."""
+    """Compute the results with the lowering."""
     with np.errstate(all="ignore"):
         return [parts(np.asarray(value)) for value in rule_of(op_class, case)(*flat(case))]
 
 
 def is_random(op_class: type[PdOp], case: Sample) -> bool:
-    """True where other numbers of the same distribution are drawn."""
+    """Return whether a sample draws random numbers, of which only the distribution is known."""
     settled = case.attrs.get("is_test") or 0 in (case.attrs.get(p, 1) for p in ("p", "std"))
     return issubclass(op_class, RandomOp) and not settled
 
@@ -223,9 +226,9 @@ def is_random(op_class: type[PdOp], case: Sample) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_every_sample(name: str) -> None:
-    """Against the lowering, by ONNX Runtime and by onnx's reference evaluator.
+    """ONNX Runtime and onnx's reference evaluator give the lowering's numbers.
 
-    Where ONNX Runtime has no kernel for a dtype, in float32, too.
+    If ONNX Runtime has no kernel for a dtype, it runs the sample in float32, too.
     """
     op_class, written = BY_NAME[name], 0
     cases = list(enumerate(SAMPLES[op_class]))
@@ -258,7 +261,7 @@ def test_every_sample(name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_open_sizes(name: str) -> None:
-    """Without any known size an op is refused, fails in the run, or gives the same numbers."""
+    """With all sizes unknown an op is refused, fails in the run, or gives the same numbers."""
     op_class = BY_NAME[name]
     for number, case in enumerate(SAMPLES[op_class]):
         arrays = flat(case)
@@ -290,7 +293,7 @@ def numbers(*shape: int) -> Array:
 
 
 def choices() -> Iterator[tuple[str, Sample]]:
-    """Calls of the ops that choose boxes, with all their limits in turn."""
+    """Yield random calls of the ops that choose boxes, with their limits on and off."""
     n, m, c, k = (int(RNG.integers(*ends)) for ends in ((1, 4), (3, 30), (1, 5), (1, 8)))
     counts, anchors = i32([m // 2, m - m // 2]), (2, 3, 4)
     some: dict[str, Any] = {
@@ -328,7 +331,7 @@ def choices() -> Iterator[tuple[str, Sample]]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("trial", range(12))
 def test_chosen_boxes(trial: int) -> None:
-    """Boxes of random places are chosen as the lowering does, in its order."""
+    """The chosen boxes and their order are the lowering's, for random boxes."""
     for name, case in choices():
         op_class = BY_NAME[f"pd.{name}"]
         wanted = wanted_of(op_class, case)
@@ -357,7 +360,7 @@ def test_chosen_boxes(trial: int) -> None:
     ],
 )
 def test_distributions(name: str, case: Sample, mean: float, deviation: float) -> None:
-    """Random numbers have the mean and the deviation that they should."""
+    """Random numbers have the expected mean and standard deviation."""
     cases = [(BY_NAME[f"pd.{name}"], case)]
     found = ran(valid(cases), cases)
     assert found is not None
@@ -368,7 +371,7 @@ def test_distributions(name: str, case: Sample, mean: float, deviation: float) -
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("opset", [21, 22, 23])
 def test_later_opsets(opset: int) -> None:
-    """The same rules hold for them."""
+    """The same rules hold for later opsets."""
     chosen = [(op, case) for op in ENTRIES if (case := with_a_formula(op)) is not None]
     assert len(chosen) > 100 and ran(valid(chosen, opset), chosen) is not None
 

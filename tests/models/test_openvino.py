@@ -1,6 +1,6 @@
-"""Models for OpenVINO: operators spelled by parts that its reader knows, with the same results.
+"""Models for OpenVINO: operators decomposed into ones that its reader knows, with the same results.
 
-OpenVINO itself reads them where it is installed.
+OpenVINO itself reads them if it is installed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def program(build: Any, *shape: int | None) -> ImportedModel:
 
 
 def every() -> ImportedModel:
-    """A program with all of them."""
+    """Build a program with all operators of `UNARY`."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [2, 3, 4], "float32")
@@ -93,7 +93,7 @@ def by_openvino(path: Path, feed: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.exhaustive
 def test_by_parts(tmp_path: Path) -> None:
-    """What is read back has operators that OpenVINO knows alone, and gives the same."""
+    """The model that is read back has only operators that OpenVINO knows, and the same results."""
     model = every()
     wanted = model.run({"x": X})
     exported = model.export(tmp_path / "m.pdmodel", reader="openvino")
@@ -108,7 +108,7 @@ def test_by_parts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of", [lambda x: x, paddle.sum], ids=["whole", "scalar"])
 def test_both_branches_are_computed(of: Any, tmp_path: Path) -> None:
-    """OpenVINO's reader fails on blocks of branches; a branch with a loop stays one."""
+    """Both branches are computed: OpenVINO's reader fails on blocks. Branches with loops stay."""
 
     def build(x: Any) -> Any:
         is_positive = paddle.sum(x, keepdim=True).reshape([1]) > 0
@@ -136,7 +136,7 @@ def test_what_it_has_no_operators_for_is_named(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs openvino")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_recorded_outputs(name: str, tmp_path: Path) -> None:
-    """By OpenVINO, from the operators of ONNX."""
+    """OpenVINO gives the recorded outputs from the ONNX file."""
     model = load(name)
     exported = model.export(tmp_path / "m.onnx")
     for feed, outputs in recorded(CASES[name]):

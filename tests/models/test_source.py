@@ -1,4 +1,4 @@
-"""Models as source: what a person would have written, with the outputs that Paddle recorded."""
+"""Models as source: code as a person would write it, with the outputs that Paddle recorded."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ REFUSED = {
 
 
 def reason_against(name: str, style: str) -> str | None:
-    """Return what has no readable form in a case, or None."""
+    """Return the reason why a case has no readable form, or None."""
     return REFUSED.get((name, style)) or REFUSED.get((name.partition("/")[0], style))
 
 
 @pytest.mark.parametrize(("name", "style"), PAIRS)
 def test_recorded_outputs(name: str, style: str, tmp_path: Path) -> None:
-    """The script runs alone, with the outputs of Paddle; or it says what has no readable form."""
+    """The script runs alone and gives Paddle's outputs, or the error names its obstacle."""
     model = load(name)
     if reason := reason_against(name, style):
         with pytest.raises(UnsupportedError, match=reason):
@@ -71,7 +71,7 @@ def test_recorded_outputs(name: str, style: str, tmp_path: Path) -> None:
 
 
 def again(script: Path, folder: Path) -> str:
-    """The source of the model that a script saves."""
+    """Return the source of the model that a script saves."""
     with scope_guard(Scope()):
         assert run_script(script, [str(folder / "model")]) == 0
     with scope_guard(Scope()):
@@ -88,14 +88,14 @@ FIXED = [n for n in CASES if not reason_against(n, "paddle") and n not in WITH_A
 @pytest.mark.filterwarnings("ignore:no variable in your model")  # as Paddle warns
 @pytest.mark.parametrize("name", FIXED)
 def test_fixed_point(name: str, tmp_path: Path) -> None:
-    """What the script saves is written as the same script."""
+    """The model that a script saves is written as the same script."""
     exported = load(name).export(tmp_path / "m.py")
     (tmp_path / "again").mkdir()
     assert again(exported.path, tmp_path / "again") == exported.path.read_text("utf-8")
 
 
 def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
-    """A model of one input, `x`, and of one output or a list of them."""
+    """Save and import a model of one input, `x`, and of one output or a list of outputs."""
     main, startup = static.Program(), static.Program()
     names = paddle.utils.unique_name.guard()
     with names, static.program_guard(main, startup), scope_guard(Scope()):
@@ -110,7 +110,7 @@ def saved(folder: Path, build: Any, *shape: int | None) -> ImportedModel:
 
 
 def decoder(folder: Path) -> ImportedModel:
-    """Its cache grows, and its condition is not that of the first step."""
+    """Build a loop whose cache grows and whose condition changes after the first step."""
 
     def build(x: Any) -> Any:
         def step(going: Any, cache: Any) -> list[Any]:
@@ -124,7 +124,7 @@ def decoder(folder: Path) -> ImportedModel:
 
 
 def test_a_decoder_is_a_loop(tmp_path: Path) -> None:
-    """What JAX's cannot carry is in one of Python; both carry the condition."""
+    """JAX's loop cannot carry a growing value, so a Python loop does; both carry the condition."""
     model = decoder(tmp_path)
     for style, loop in (("jax", "growing_loop("), ("paddle", "paddle.static.nn.while_loop(")):
         assert loop in model.export(tmp_path / "m.py", style=style).path.read_text("utf-8")
@@ -146,7 +146,7 @@ def test_a_decoder(style: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:There are no operators")
 @pytest.mark.parametrize("style", ["paddle", "jax"])
 def test_the_example_is_large_enough(style: str, tmp_path: Path) -> None:
-    """Three poolings of 2 by 2 leave nothing of 2 by 2, or of 4 by 4, pixels."""
+    """Three poolings of 2 by 2 leave nothing of 2 by 2 or 4 by 4 pixels, so the example has 8."""
 
     def build(x: Any) -> Any:
         for _ in range(3):
@@ -163,7 +163,7 @@ def test_the_example_is_large_enough(style: str, tmp_path: Path) -> None:
 
 
 def network(path: Path) -> str:
-    """The functions of a script but those that are the same in each."""
+    """Return the functions of a script that differ from script to script."""
     text = path.read_text("utf-8")
     start = text.index("\ndef ")
     return text[start : text.index("def read_weights")].strip()
@@ -194,7 +194,7 @@ def network(w, x):
 
 
 def loosely_bound(x: Any) -> list[Any]:
-    """Results whose calls are operators, read by operators that bind tighter."""
+    """Build results whose calls print as operators, read by operators that bind tighter."""
     inverse, shrunk = paddle.reciprocal(x + 3.0), nn.functional.tanhshrink
     weights = nn.Linear(4, 4).weight
     return [
@@ -218,7 +218,7 @@ def loosely_bound(x: Any) -> list[Any]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("style", ["paddle", "jax"])
 def test_parentheses(style: str, tmp_path: Path) -> None:
-    """The text of a call in another one has the numbers of the two calls."""
+    """A call that is printed inside another has the numbers of the two calls."""
     model = saved(tmp_path, loosely_bound, 3, 4)
     feed = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
     found = exported_outputs(model.export(tmp_path / "m.py", style=style), model, feed)
@@ -254,7 +254,7 @@ def test_a_style_is_for_source_alone(tmp_path: Path) -> None:
 
 
 def test_names_are_never_code(tmp_path: Path) -> None:
-    """Names of files, feeds and parameters that would end a text of the script, or be a place."""
+    """Names of files, feeds and parameters cannot end a string or fill a placeholder."""
     odd = '"]; raise SystemExit  # {0}<0>\n'
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), scope_guard(Scope()):
@@ -297,7 +297,7 @@ OTHERWISE = {
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted({*CALLS, *INFIX, *RULES}))
 def test_every_sample(name: str) -> None:
-    """The call of JAX on the samples of each op, as the lowering; or it has no readable form."""
+    """JAX source gives the lowering's numbers for all samples, or has no readable form."""
     op_class = BY_NAME[f"pd.{name}"]
     for number, case in enumerate(SAMPLES[op_class]):
         if (op_class.name, number) in OTHERWISE or is_random(op_class, case):
@@ -320,6 +320,6 @@ def test_every_sample(name: str) -> None:
 
 
 def _real(arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """Arrays with complex ones as their two parts."""
+    """Split complex arrays into their two parts."""
     pairs = ([each.real, each.imag] if each.dtype.kind == "c" else [each] for each in arrays)
     return [part for pair in pairs for part in pair]

@@ -1,11 +1,11 @@
-"""`make onnx-nodes`: the tests of nodes that the package onnx has, and those of PyTorch in it.
+"""`make onnx-nodes`: the node tests of the package onnx, including PyTorch's.
 
     python tests/onnx_nodes/run.py [--only TEXT] [--keep FILE]
 
-Each test is a model of one node, or of the nodes that a function stands for, with inputs and
-outputs. It passes, is refused by name, or is wrong. What is found is shown by operator in
-`docs/reference/onnx-nodes.md`. With `--keep` each verdict is appended to a file, and the tests that
-have one there are not run again, so that a run that was cut off goes on.
+Each test is a model of one node, or of the nodes that a function expands to, with inputs and
+outputs. It passes, is refused by name, or is wrong. The findings are shown by operator in
+`docs/reference/onnx-nodes.md`. With `--keep` each verdict is appended to a file, and tests with a
+verdict in the file are not run again, so that an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ NO_TYPE = "which graphopt has no type for"
 
 @dataclass(frozen=True)
 class Case:
-    """A test: its kind and name, the file of its model, and inputs with their outputs."""
+    """A test: its kind, name, model, and inputs with their outputs."""
 
     kind: str
     name: str
@@ -76,14 +76,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a test: "passed", "refused" or "wrong", and why."""
+    """The verdict on a test: "passed", "refused" or "wrong", and the reason."""
 
     outcome: str
     why: str = ""
 
 
 def node_cases(only: str = "") -> Iterator[Case]:
-    """The tests of nodes, which the package makes when it is asked for them."""
+    """Yield the node tests, which the package builds on demand."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():
@@ -97,7 +97,7 @@ def node_cases(only: str = "") -> Iterator[Case]:
 
 
 def stored_cases(kind: str, only: str = "") -> Iterator[Case]:
-    """The tests of a kind that the package has as files."""
+    """Yield the tests of a kind that the package stores as files."""
     for folder in sorted((DATA / kind).iterdir()):
         path = folder / "model.onnx"
         if only not in folder.name or not path.is_file():
@@ -118,7 +118,7 @@ def _tensors(folder: Path, side: str) -> list[Any]:
 
 
 def judge(case: Case) -> Verdict:
-    """Read the model of a test, run it, and compare."""
+    """Read the model of a test, run it, and compare its outputs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         path.write_bytes(case.model)
@@ -142,12 +142,12 @@ def _array(value: Any) -> Any:
 
 
 def is_random(name: str) -> bool:
-    """True for a test whose numbers are drawn."""
+    """Return whether the outputs of a test are random."""
     return name.startswith(RANDOM) and not any(text in name for text in DRAWN_NOTHING)
 
 
 def differ(case: Case, found: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """The difference of results from those of a test, empty where they are equal."""
+    """Describe the first difference from the results of a test; empty for equal results."""
     for new, old in zip(found, wanted, strict=True):
         new, old = np.asarray(new), np.asarray(old)
         if (new.dtype, new.shape) != (old.dtype, old.shape):
@@ -169,7 +169,7 @@ def differ(case: Case, found: Sequence[Any], wanted: Sequence[Any]) -> str:
 
 
 def operator_of(case: Case) -> str:
-    """The operator that a test is of: the only one of its nodes, or the one of its name."""
+    """Return the operator of a node test, empty for several; other tests have their kind."""
     nodes = onnx.load_model_from_string(case.model).graph.node
     types = list(dict.fromkeys(node.op_type for node in nodes if node.op_type != "Constant"))
     if case.kind != "node":
@@ -180,7 +180,7 @@ def operator_of(case: Case) -> str:
 
 
 def named_operators(cases: Sequence[Case]) -> dict[str, str]:
-    """The operator of each test: of nodes that a function stands for, that of the function."""
+    """Map each test to its operator; an expanded function counts as the function."""
     found = {case.name: operator_of(case) for case in cases}
     for name, operator in found.items():
         if not operator:
@@ -189,7 +189,7 @@ def named_operators(cases: Sequence[Case]) -> dict[str, str]:
 
 
 def table(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) -> list[str]:
-    """The rows of the page: an operator each, with why tests of it are refused."""
+    """Format the rows of the page: one for each operator, with the reasons of its refusals."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: dict[str, dict[str, None]] = defaultdict(dict)
     for name, verdict in verdicts.items():
@@ -207,7 +207,7 @@ def table(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) -> list
 
 
 def _reason(text: str) -> str:
-    """The reason of a refusal in a few words."""
+    """Shorten the reason of a refusal to a few words."""
     if "has no translation" in text:
         return "no rule"
     if NO_TYPE in text:
@@ -221,7 +221,7 @@ def _reason(text: str) -> str:
 def shares(
     verdicts: Mapping[str, Verdict], operators: Mapping[str, str]
 ) -> list[tuple[str, Counter[str]]]:
-    """How many pass, of all tests and of those that inference is about."""
+    """Count the outcomes, for all tests and for operators of inference."""
     groups: dict[str, list[str]] = {"all tests": list(verdicts)}
     of_inference = [name for name in verdicts if operators[name] not in NOT_OF_INFERENCE]
     groups["of operators that inference models use"] = of_inference
@@ -236,7 +236,7 @@ def _lacks_type(verdict: Verdict) -> bool:
 
 
 def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) -> None:
-    """The page of what was found."""
+    """Write the page of the findings."""
     summary = ["| | passed | refused | wrong | passed, % |", "|---|---|---|---|---|"]
     for what, counts in shares(verdicts, operators):
         total = sum(counts.values())
@@ -246,17 +246,17 @@ def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) ->
     lines = [
         "# ONNX's own tests of nodes",
         "",
-        f"The tests that the package onnx {onnx.__version__} has, run by `make onnx-nodes`: those",
-        "of nodes, with the functions that some stand for written out, and those of PyTorch's",
-        "operators. A test is refused where graphopt says by name what it cannot do. It is wrong",
-        "where numbers, types or shapes differ, or anything else is raised.",
+        f"`make onnx-nodes` runs the tests of the package onnx {onnx.__version__}: its node tests,",
+        "also with functions expanded to their nodes, and its tests of PyTorch's operators. A test",
+        "is refused if graphopt names the feature that it lacks. It is wrong if numbers, types or",
+        "shapes differ, or if anything else is raised.",
         "",
         *summary,
         "",
-        "Left out of the second row are operators of training, of strings, of lists of tensors, of",
-        "classical learning and of files of images, and those that ONNX calls a preview. Text, and",
-        "lists of tensors and optional values that are fed or fetched, have no type here.",
-        "Of random numbers only the dtype and the shape are compared.",
+        "The second row leaves out operators of training, of strings, of lists of tensors, of",
+        "classical learning and of image files, and operators that ONNX marks as a preview. The",
+        "dialect has no type for text, nor for lists of tensors and optional values as feeds or",
+        "fetches. Of random numbers the tests compare only the dtype and the shape.",
         "",
         *table(verdicts, operators),
     ]
@@ -264,7 +264,7 @@ def write_page(verdicts: Mapping[str, Verdict], operators: Mapping[str, str]) ->
 
 
 def read_verdicts(file: Path) -> dict[str, Verdict]:
-    """The verdicts that a run wrote to a file, by the test's name."""
+    """Read the verdicts that a run wrote to a file, by test name."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     return {name: Verdict(outcome, why) for name, outcome, why in rows}
 

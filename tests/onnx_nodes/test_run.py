@@ -1,6 +1,6 @@
-"""Tests of the package onnx: a few of them, what is judged, and the page of all.
+"""A few tests of the package onnx, the verdicts, and the page of all tests.
 
-All are `make onnx-nodes`.
+`make onnx-nodes` runs all of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphopt_tests.onnx_nodes.run import (
 
 
 def cases_of(module: str) -> Iterator[Case]:
-    """The tests that one module of the package makes: to make all of them takes 15 seconds."""
+    """Yield the tests of one module of the package; building all tests takes 15 seconds."""
     from onnx.backend.test.case import node
 
     before = len(node._NodeTestCases)
@@ -51,7 +51,7 @@ def test_nodes(module: str) -> None:
 
 @pytest.mark.exhaustive
 def test_every_node() -> None:
-    """None is wrong, and most pass of those that inference is about."""
+    """No test is wrong, and most tests of inference operators pass."""
     cases = [*node_cases()]
     for kind in KINDS[1:]:
         cases += stored_cases(kind)

@@ -1,4 +1,4 @@
-"""What the samples of ops are made of: arrays of every dtype, and cases with what they give.
+"""The parts of samples of ops: arrays of every dtype, and cases with their expected results.
 
 A sample is read by tests/ir/test_ops.py. `sample(f32(2, 3), f32(3), axis=1).gives(numpy_function)`
 calls the op with two operands and a property; the function gets the operands.
@@ -22,7 +22,7 @@ Operand = Array | list[Array] | None
 class Sample:
     """One call of an op: operands in order (None: absent, a list: variadic) and properties.
 
-    It is equal to itself alone, so that what is made of a sample can be kept.
+    A sample equals only itself, so that results can be cached by it.
     """
 
     operands: tuple[Operand, ...]
@@ -33,24 +33,24 @@ class Sample:
     any_size: bool = True
 
     def gives(self, expected: Callable[..., Any]) -> Sample:
-        """The results in NumPy, as a function of the operands (absent ones are None)."""
+        """Set the function from operands (absent ones are None) to the expected results."""
         return replace(self, expected=expected)
 
     def kinked(self) -> Sample:
-        """There is no derivative here to compare with differences."""
+        """Mark the sample as without a derivative to compare with finite differences."""
         return replace(self, smooth=False)
 
     def gradient_through(self, *results: int) -> Sample:
-        """Only these results pass a gradient on; the others count as constants."""
+        """Pass gradients only through these results; the others count as constants."""
         return replace(self, through=results)
 
     def known_sizes(self) -> Sample:
-        """The result type depends on sizes being known."""
+        """Mark the sample's result type as dependent on known sizes."""
         return replace(self, any_size=False)
 
 
 def sample(*operands: Operand, **attrs: Any) -> Sample:
-    """A sample with these operands and properties."""
+    """Make a sample with these operands and properties."""
     return Sample(operands, attrs)
 
 
@@ -59,7 +59,7 @@ _serial = itertools.count(1)
 
 
 def _numbers(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Numbers of both signs; floats differ from each other, from 0 and from whole numbers > 2."""
+    """Make numbers of both signs; floats differ from each other, 0 and whole numbers > 2."""
     at = np.arange(np.prod(shape, dtype=int)) + 7 * next(_serial)
     if dtype.kind == "b":
         return (at % 3 == 0).reshape(shape)
@@ -74,7 +74,7 @@ def _maker(name: Any) -> Callable[..., Array]:
     dtype = np.dtype(name)
 
     def make(*given: Any) -> Array:
-        """`make(2, 3)` is a new array of this shape, `make([1, 2])` has these values."""
+        """Make a new array of a shape, `make(2, 3)`, or of values, `make([1, 2])`."""
         if given and isinstance(given[0], list):
             return np.array(given[0], dtype)
         return _numbers(given, dtype)

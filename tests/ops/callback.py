@@ -10,12 +10,12 @@ from graphopt_tests.ops.base import Array, f32, flags, i64, sample
 
 
 def swapped(x: Array, y: Array) -> list[Array]:
-    """The arguments the other way round."""
+    """Return the arguments in reverse order."""
     return [y, x]
 
 
 def to_sine(x: Array, out: Array, grad: Array) -> Array:
-    """Not the derivative of anything here: what a script says counts."""
+    """Return a gradient that is no derivative here: the script's function counts."""
     return np.cos(x) * grad
 
 

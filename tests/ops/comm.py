@@ -1,4 +1,4 @@
-"""Samples of communication, as it is without other replicas."""
+"""Samples of communication, without other replicas."""
 
 from __future__ import annotations
 

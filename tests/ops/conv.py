@@ -20,7 +20,7 @@ def convolution(
     dilations: tuple[int, int] = (1, 1),
     groups: int = 1,
 ) -> Callable[[Array, Array], Array]:
-    """Cross-correlation of NCHW images; `pads` are top, bottom, left and right."""
+    """Build the cross-correlation of NCHW images; `pads` are top, bottom, left and right."""
 
     def compute(x: Array, w: Array) -> Array:
         x, w = x.astype(float), w.astype(float)
@@ -44,19 +44,19 @@ def convolution(
 
 
 def nhwc(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The same function of images with the channels last."""
+    """Wrap a function of images, so that it takes and gives channels last."""
     return lambda x, *rest: function(x.transpose(0, 3, 1, 2), *rest).transpose(0, 2, 3, 1)
 
 
 def hwio(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The same function of filters [height, width, in / groups, out]."""
+    """Wrap a function of filters, so that it takes [height, width, in / groups, out]."""
     return lambda x, w: function(x, w.transpose(3, 2, 0, 1))
 
 
 def spread(
     stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, extra: int = 0
 ) -> Callable[[Array, Array], Array]:
-    """The transpose of a convolution with channels first, alike in every dimension."""
+    """Build the transpose of a convolution with channels first, equal in all dimensions."""
 
     def compute(x: Array, w: Array) -> Array:
         x, w = x.astype(float), w.astype(float)

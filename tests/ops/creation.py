@@ -1,4 +1,4 @@
-"""Samples of the ops that make tensors of constants."""
+"""Samples of the ops that create constant tensors."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from graphopt_tests.ops.norm import batch_norm, norm, vectors
 
 
 def attrs(op: type[PdOp], **values: Any) -> dict[str, Any]:
-    """Properties of an activation as a fused op holds them."""
+    """Encode properties of an activation as a fused op holds them."""
     kinds = attr_kinds(op)
     return {name: kinds[name].encode(value) for name, value in values.items()}
 
@@ -27,7 +27,7 @@ def relu(x: Array) -> Array:
 
 
 def unpacked(filters: Array, outs: int) -> Array:
-    """Packed filters as [height, width, in, out]."""
+    """Unpack filters to [height, width, in, out]."""
     return np.concatenate(list(filters), -1)[..., :outs]
 
 

@@ -1,6 +1,6 @@
 """Samples of the derivatives.
 
-Of `pd.grad` types only: the lowering of the program computes it.
+They have the types of `pd.grad` only: the lowering of the program computes it.
 """
 
 from __future__ import annotations

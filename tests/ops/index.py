@@ -11,7 +11,7 @@ from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample, u8
 
 
 def added(x: Any, index: Any, value: Any) -> Any:
-    """index_add along the last axis."""
+    """Compute index_add along the last axis."""
     out = x.copy()
     for place, column in zip(index, value.T, strict=True):
         out[:, place] += column
@@ -19,7 +19,7 @@ def added(x: Any, index: Any, value: Any) -> Any:
 
 
 def put(x: Any, indices: Any, value: Any) -> Any:
-    """index_put."""
+    """Compute index_put."""
     out = x.copy()
     out[tuple(indices)] = value
     return out

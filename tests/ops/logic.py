@@ -1,4 +1,4 @@
-"""Samples of bitwise ops and of questions about elements."""
+"""Samples of bitwise ops and of predicates on elements."""
 
 from __future__ import annotations
 

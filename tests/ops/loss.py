@@ -16,17 +16,17 @@ def losses(*operands: Any, **attrs: Any) -> Sample:
 
 
 def hard(p: Array, label: Array) -> tuple[Array, Array]:
-    """Softmax and loss for probabilities [N, C] and labels [N]."""
+    """Return softmax and loss for probabilities [N, C] and labels [N]."""
     return p, -np.log(p[np.arange(len(label)), label])[:, None]
 
 
 def binary(p: Array, label: Array) -> Array:
-    """The cross entropy of probabilities."""
+    """Compute the cross entropy of probabilities."""
     return -label * np.log(p) - (1 - label) * np.log(1 - p)
 
 
 def logistic(x: Array, label: Array) -> Array:
-    """The cross entropy of sigmoid(x)."""
+    """Compute the cross entropy of sigmoid(x)."""
     return binary(1 / (1 + np.exp(-x.astype(float))), label)
 
 
@@ -41,7 +41,7 @@ LABELS = [[0.0, 1.0], [0.25, 1.0]]
 
 
 def ways(labels: Array, classes: int) -> tuple[list[list[int]], list[list[int]]]:
-    """Nodes and decisions in the complete tree, from the leaf up."""
+    """List nodes and decisions in the complete tree, from the leaf up."""
     nodes, codes = [], []
     for label in labels.reshape(-1):
         at, node, code = int(label) + classes, [], []

@@ -14,7 +14,7 @@ BINARY = i64([[0], [1], [1], [0]])
 
 
 def whole(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
-    """Two of the four pairs of a positive and a negative are in order, by four buckets."""
+    """Expect two of the four pairs of a positive and a negative in order, by four buckets."""
     return (
         np.array(2 / 4),
         pos + np.array([[0, 0, 2, 0, 0]]),
@@ -23,7 +23,7 @@ def whole(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
 
 
 def sliding(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
-    """The one row of counts is replaced, its sum with it, and the batch number grows."""
+    """Replace the one row of counts and its sum, and advance the batch number."""
     hits, misses = [0, 0, 2, 0, 0], [1, 0, 0, 1, 0]
     return np.array(2 / 4), np.array([*hits, *hits, 3]), np.array([*misses, *misses, 3])
 

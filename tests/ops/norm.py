@@ -1,4 +1,4 @@
-"""Samples of the normalisation layers and of division by a norm."""
+"""Samples of the normalization layers and of division by a norm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def batch_norm(
     axis: int = 1,
     frozen: bool = False,
 ) -> tuple[Array, ...]:
-    """The five results with momentum 0.9 and epsilon 1e-5."""
+    """Compute the five results with momentum 0.9 and epsilon 1e-5."""
     others = tuple(i for i in range(x.ndim) if i != axis)
     used = (mean, variance) if frozen else (x.mean(others), x.var(others))
     kept = (1.0 if frozen else 0.9) * np.array([mean, variance])
@@ -44,7 +44,7 @@ def norm(*operands: Any, **attrs: Any) -> Sample:
 
 
 def vectors(length: int) -> tuple[Array, ...]:
-    """Moving mean, moving variance, scale and bias."""
+    """Make moving mean, moving variance, scale and bias."""
     return f32(length), abs(f32(length)), f32(length), f32(length)
 
 
@@ -59,7 +59,7 @@ def layer_norm(
 
 
 def grouped(x: Any, groups: int) -> tuple[Any, Any, Any]:
-    """x [n, c, ...] normalised over groups, the means and the variances."""
+    """Normalize x [n, c, ...] over groups; return it with means and variances."""
     rows = x.reshape(len(x), groups, -1).astype(float)
     mean, variance = rows.mean(-1, keepdims=True), rows.var(-1, keepdims=True)
     out = (rows - mean) / np.sqrt(variance + 1e-5)
@@ -67,7 +67,7 @@ def grouped(x: Any, groups: int) -> tuple[Any, Any, Any]:
 
 
 def instances(x: Any, affine: Any) -> tuple[Any, Any, Any]:
-    """x normalised over space and transformed, the means and the inverse deviations."""
+    """Normalize x over space and transform it; return it with means and inverse deviations."""
     out, mean, variance = grouped(x, x.shape[1])
     return affine(out), mean.ravel(), 1 / np.sqrt(variance.ravel() + 1e-5)
 

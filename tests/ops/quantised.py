@@ -1,4 +1,4 @@
-"""Samples of numbers in whole steps of a scale."""
+"""Samples of numbers quantized to steps of a scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIES = [0.5, 1.5, -2.5, 9.0, -9.0]
 
 
 def whole(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """To even numbers."""
+    """Quantize to steps of a scale; ties round to even."""
     return np.clip(np.rint(127 * x / y), -128, 127)
 
 

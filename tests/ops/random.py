@@ -1,4 +1,4 @@
-"""Samples of the random ops; tests/ir/test_op_semantics.py looks at what they draw."""
+"""Samples of the random ops; tests/ir/test_op_semantics.py checks their draws."""
 
 from __future__ import annotations
 

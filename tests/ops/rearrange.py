@@ -11,7 +11,7 @@ from graphopt_tests.ops.base import Array, bf16, f32, f64, flags, i32, i64, samp
 
 
 def written(place: Any) -> Any:
-    """A copy of the first operand with the second at this place."""
+    """Build a function that overwrites this place of the first operand with the second."""
 
     def compute(x: Array, value: Array) -> Array:
         x = x.copy()

@@ -45,7 +45,7 @@ def separate(
     scale: Array,
     bias: Array,
 ) -> Array:
-    """Two heads, post-norm, with a residual."""
+    """Compute attention with separate weights: two heads, post-norm, with a residual."""
     sources = (x, *(memory or [x]) * 2)[:3]
     parts = zip(sources, weights, biases, strict=True)
     q, k, v = (heads(s @ w + b, 2) for s, w, b in parts)
@@ -53,7 +53,7 @@ def separate(
 
 
 def joint(x: Array, _: Any, weights: list[Array], *rest: Any) -> Array:
-    """Two heads, a pre-norm without scale and bias, nothing optional, head by head."""
+    """Compute attention with joint weights by heads: two heads, plain pre-norm, no option."""
     out = rest[2]
     one = np.ones(1)
     parts = (normal(x, one, 0 * one) @ weights[0]).reshape(*x.shape[:2], 2, 3, -1)
@@ -62,7 +62,7 @@ def joint(x: Array, _: Any, weights: list[Array], *rest: Any) -> Array:
 
 
 def turned(x: Array, cosine: Array, sine: Array) -> Array:
-    """Rotary positions of [n, heads, t, d], pair by pair."""
+    """Apply rotary positions to [n, heads, t, d], pair by pair."""
     half, out = x.shape[-1] // 2, x * cosine
     for i in range(half):
         out[..., i] -= (x[..., half + i, None] * sine)[..., i]
@@ -79,7 +79,7 @@ def decoding(
     out: Array,
     *rest: Any,
 ) -> tuple[Array, ...]:
-    """Four heads of queries for two of keys and values, which follow those of a cache by time."""
+    """Compute attention with a cache: four heads of queries for two of keys and values."""
     rotary, cache = rest[3], rest[4]
     q, k, v = (heads(x @ w, count) for w, count in zip(weights, (4, 2, 2), strict=True))
     keys = np.concatenate((cache[0], turned(k, *rotary).transpose(0, 2, 1, 3)), 1)

@@ -9,7 +9,7 @@ from graphopt_tests.ops.base import Array, f32, f64, i32, sample
 
 
 def chain(nodes: Array, _: Array, filter: Array) -> Array:
-    """Of the tree 1 - 2 - (3, 4), windows of three levels; the last node is not there."""
+    """Convolve the tree 1 - 2 - (3, 4) in windows of three levels; the last node is absent."""
     right, left, top = np.moveaxis(filter, 1, 0)
     one, two, three, four, _ = np.moveaxis(nodes, 1, 0)
     third = 1 / 3

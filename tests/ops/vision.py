@@ -11,7 +11,7 @@ LINE = [[[0.0, 1.0, 2.0, 3.0]]]
 
 
 def shuffled(x: Array) -> Array:
-    """A pixel of each channel in turn, of two rows and two columns."""
+    """Shuffle a pixel of each channel in turn into two rows and two columns."""
     out = np.empty((x.shape[0], x.shape[1] // 4, x.shape[2] * 2, x.shape[3] * 2), x.dtype)
     for at in range(4):
         out[:, :, at // 2 :: 2, at % 2 :: 2] = x[:, at::4]
@@ -19,7 +19,7 @@ def shuffled(x: Array) -> Array:
 
 
 def moved(x: Array) -> Array:
-    """The first channel from the frame before, the second from the one behind."""
+    """Take the first channel from the frame before, the second from the frame after."""
     out = x.copy()
     out[1:, 0], out[0, 0] = x[:-1, 0], 0
     out[:-1, 1], out[-1, 1] = x[1:, 1], 0

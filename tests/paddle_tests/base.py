@@ -1,7 +1,7 @@
-"""The base class that Paddle's tests of operators derive from, over names that scripts may use.
+"""The base class of Paddle's tests of operators, on names that scripts may use.
 
 A test sets `op_type`, `inputs`, `outputs` and `attrs`, and calls `check_output` or `check_grad`.
-Here the operator is the only one of a program. Its outputs are compared with those of the test, its
+Here the operator is the only one of a program. Its outputs are compared with the test's, its
 gradient with central differences at some of the elements. Runs under `graphopt run`, where
 `paddle` is graphopt.
 """
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def skip_check_grad_ci(reason: str | None = None) -> Any:
-    """A mark of Paddle's tests without a gradient."""
+    """Mark a test of Paddle that checks no gradient."""
     return lambda test: test
 
 
@@ -31,18 +31,18 @@ skip_check_inplace_ci = skip_check_grad_ci
 
 
 def _set_use_system_allocator(value: bool | None = None) -> bool:  # pyright: ignore[reportUnusedFunction]
-    """The switch of Paddle's allocator, which nothing here reads: off before, off after."""
+    """Ignore the switch of Paddle's allocator, and return the old value, off."""
     return False
 
 
 def randomize_probability(batch_size: int, class_num: int, dtype: str = "float32") -> Array:
-    """Rows of positive numbers that add up to 1."""
+    """Draw rows of positive numbers that add up to 1."""
     rows = np.random.uniform(0.1, 1.0, (batch_size, class_num))
     return (rows / rows.sum(1, keepdims=True)).astype(dtype)
 
 
 def named(slots: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """(slot, name of a variable, its value) of the inputs or outputs of a test."""
+    """Yield (slot, variable name, value) of the inputs or outputs of a test."""
     for slot, value in slots.items():
         several = isinstance(value, list) and value and isinstance(value[0], (tuple, list))
         if several and isinstance(value[0][0], str):
@@ -52,7 +52,7 @@ def named(slots: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def rows_and_lengths(value: Any) -> tuple[Array, Any]:
-    """An array, and the lengths of its sequences if it has some."""
+    """Split a value into its array and the lengths of its sequences, if any."""
     if isinstance(value, tuple):
         return np.asarray(value[0]), value[1]
     return np.asarray(value), None
@@ -72,23 +72,23 @@ class OpTest(unittest.TestCase):
 
     @staticmethod
     def get_sequence_batch_size_1_input(lod: Any = None, shape: Any = None) -> Any:
-        """Rows of one sequence, and its length."""
+        """Draw the rows of one sequence, with its length."""
         lod, shape = lod or [[13]], shape or [13, 23]
         return np.random.uniform(0.1, 1, shape).astype("float32"), lod
 
     @staticmethod
     def get_sequence_instance_size_0_input(lod: Any = None, shape: Any = None) -> Any:
-        """Rows of sequences of which several are empty, and their lengths."""
+        """Draw the rows of sequences, several of them empty, with their lengths."""
         lod, shape = lod or [[0, 0, 4, 0, 3, 0, 0, 5, 0, 0]], shape or [12, 10]
         return np.random.uniform(0.1, 1, shape).astype("float32"), lod
 
     @staticmethod
     def np_dtype_to_fluid_dtype(input: Any) -> Any:
-        """The array of a test as it is fed."""
+        """Return the array of a test unchanged, to be fed."""
         return input
 
     def _built(self, wanted: Sequence[str] | None = None) -> Any:
-        """The program, its feeds, and the variables by name."""
+        """Build the program; return it with its feeds and the variables by name."""
         program = fluid.Program()
         block, feeds, variables = program.global_block(), {}, {}
         read: dict[str, list[Any]] = {}
@@ -124,7 +124,7 @@ class OpTest(unittest.TestCase):
     def check_output(
         self, atol: float = 1e-5, no_check_set: Any = None, *_: Any, **__: Any
     ) -> None:
-        """Compare each output with what the test says it is."""
+        """Compare each output with the output that the test sets."""
         program, feeds, _variables = self._built()
         wanted = [
             (name, *rows_and_lengths(value))
@@ -143,7 +143,7 @@ class OpTest(unittest.TestCase):
                 self.assertEqual(value.recursive_sequence_lengths(), lengths, name)
 
     def check_output_customized(self, checker: Any) -> None:
-        """Hand the outputs to a function of the test, which compares them."""
+        """Pass the outputs to the test's own comparison."""
         program, feeds, _variables = self._built()
         names = [name for _slot, name, _value in named(self.outputs)]
         found = fluid.Executor(fluid.CPUPlace()).run(program, feed=feeds, fetch_list=names)
@@ -152,7 +152,7 @@ class OpTest(unittest.TestCase):
     def check_output_with_place(
         self, place: Any, atol: float = 1e-5, *given: Any, **more: Any
     ) -> None:
-        """As `check_output`; the place is the CPU."""
+        """Check the outputs on the CPU, whatever the place."""
         self.check_output(atol, *given, **more)
 
     def check_grad(
@@ -212,5 +212,5 @@ class OpTest(unittest.TestCase):
         return (ends[0] - ends[1]) / (2 * delta)
 
     def check_grad_with_place(self, place: Any, *given: Any, **more: Any) -> None:
-        """As `check_grad`; the place is the CPU."""
+        """Check the gradient on the CPU, whatever the place."""
         self.check_grad(*given, **more)

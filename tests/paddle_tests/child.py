@@ -1,8 +1,8 @@
-"""One file of Paddle's tests, run by unittest; each outcome is a line of JSON as it is known.
+"""One file of Paddle's tests, run by unittest; writes each outcome at once as a line of JSON.
 
 python -m graphopt run tests/paddle_tests/child.py FILE LOG MEMORY
 
-It may take MEMORY GiB, and runs behind other work.
+It may take MEMORY GiB, and runs at low priority.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 class Logged(unittest.TestResult):
-    """Writes each outcome at once, so that a crash leaves those before it."""
+    """Writes each outcome at once, so that a crash keeps the earlier ones."""
 
     def __init__(self, log: Any) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Logged(unittest.TestResult):
 
 
 def module_of(path: Path, name: str) -> Any:
-    """A file as a module."""
+    """Load a file as a module."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -72,7 +72,7 @@ def module_of(path: Path, name: str) -> Any:
 
 
 def older_python() -> ModuleType:
-    """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
+    """Build a stand-in for the package six, with the names that the tests use."""
     module, moves = ModuleType("six"), ModuleType("six.moves")
     moves.__dict__.update(range=range, xrange=range, zip=zip, reduce=reduce, filter=filter, map=map)
     moves.__dict__.update(builtins=builtins, reload_module=importlib.reload)
@@ -92,9 +92,9 @@ def older_python() -> ModuleType:
 
 
 def prepare() -> None:
-    """What tests of that time have: names of NumPy 1 and of older Pythons, and the package six.
+    """Add the names of NumPy 1 and of older Pythons that the tests use, and the package six.
 
-    And single operators, which graphopt itself does without.
+    Also add single operators, which graphopt itself does without.
     """
     for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
         if name not in vars(np):
@@ -130,7 +130,7 @@ def main(file: Path, log: Path) -> None:
 
 
 def limit(memory: int) -> None:
-    """Set the most memory of this process, in GiB, and its place behind other work."""
+    """Limit the memory of this process, in GiB, and lower its priority."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory << 30, memory << 30))
     os.nice(10)
 

@@ -2,8 +2,8 @@
 
     python tests/paddle_tests/run.py FOLDER [--only TEXT] [--seconds 120] [--memory 8]
 
-Runs each `test_*.py` in FOLDER, or under it, in a process of its own with a limit of time and of
-memory, and writes `docs/reference/paddle-tests.md`. Of the cases those count that pass on the real
+Runs each `test_*.py` in FOLDER, or under it, in a new process with a limit of time and of
+memory, and writes `docs/reference/paddle-tests.md`. Only cases count that pass on the real
 release: they are in `real_passes.tsv.gz`. The files of the tests come from Paddle's repository and
 are not kept here.
 """
@@ -56,7 +56,7 @@ _PATTERNS: Sequence[tuple[str, str]] = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """A case, what became of it, and the last line of its error."""
+    """A case, its outcome, and the last line of its error."""
 
     file: str
     case: str
@@ -75,14 +75,14 @@ class Outcome:
 
 
 def head(error: str) -> str:
-    """The line of a traceback that names the error."""
+    """Find the line of a traceback that names the error."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|NotMet)\b", line)]
     return (named or lines or [""])[-1][:300]
 
 
 def run_file(file: Path, seconds: float, memory: int) -> list[Outcome]:
-    """What became of each case of a file; those that never began are not among them."""
+    """Run a file, and return the outcome of each case that began."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", "CPU_NUM": "2"}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
@@ -109,7 +109,7 @@ def run_file(file: Path, seconds: float, memory: int) -> list[Outcome]:
 
 
 def outcomes(file: str, lines: Iterable[str], ended: str) -> list[Outcome]:
-    """The last line of each case; one that only began `ended` with its process."""
+    """Take the last outcome of each case; a case under way `ended` with its process."""
     last: dict[str, Outcome] = {}
     for line in lines:
         row = json.loads(line)
@@ -120,7 +120,7 @@ def outcomes(file: str, lines: Iterable[str], ended: str) -> list[Outcome]:
 
 
 def real_passes(path: Path = HERE / "real_passes.tsv.gz") -> dict[str, set[str]]:
-    """The cases of each file that pass on the real Paddle."""
+    """Read the cases of each file that pass on the real Paddle."""
     found: dict[str, set[str]] = {}
     for line in gzip.decompress(path.read_bytes()).decode().splitlines()[1:]:
         _release, file, case = line.split("\t")
@@ -129,9 +129,9 @@ def real_passes(path: Path = HERE / "real_passes.tsv.gz") -> dict[str, set[str]]
 
 
 def counted(found: Sequence[Outcome], real: Mapping[str, set[str]]) -> list[Outcome]:
-    """One outcome for each case that passes on the real release, of the files that were run.
+    """List one outcome for each case that passes on the real release, of the files that ran.
 
-    A case without an outcome shares that of its file: it was not imported, or not reached.
+    A case without an outcome has its file's: it was not imported, or not reached.
     """
     files = {o.file: o for o in found if o.outcome in ("import", "time", "crash")}
     known = {(o.file, o.case): o for o in found}
@@ -145,7 +145,7 @@ def counted(found: Sequence[Outcome], real: Mapping[str, set[str]]) -> list[Outc
 
 
 def page(cases: Sequence[Outcome], seconds: float, listed: int) -> str:
-    """The report as Markdown, where `listed` files have cases that count."""
+    """Format the report as Markdown, where `listed` files have cases that count."""
     passed = sum(o.outcome == "pass" for o in cases)
     files = len({o.file for o in cases})
     share = f"{passed / len(cases):.1%}" if cases else "none"
@@ -153,9 +153,9 @@ def page(cases: Sequence[Outcome], seconds: float, listed: int) -> str:
     lines = [
         "# Paddle's own tests",
         "",
-        "Written by `make paddle-tests SOURCES=FOLDER`, where FOLDER has the tests of Paddle 1.8.5",
-        "(`python/paddle/fluid/tests/unittests` of its repository). Each file runs in a process of",
-        f"its own with a limit of {seconds:g} seconds. Only cases count that pass on Paddle 1.8.5.",
+        "`make paddle-tests SOURCES=FOLDER` writes this page. FOLDER has the tests of Paddle 1.8.5",
+        "(`python/paddle/fluid/tests/unittests` of its repository). Each file runs in a separate",
+        f"process with a limit of {seconds:g} seconds. Only cases that pass on Paddle 1.8.5 count.",
         "Operators that only Paddle's own passes and parameter servers write are left out.",
         "",
         f"{passed} of {len(cases)} cases pass ({share}), in {files} of {listed} files.",

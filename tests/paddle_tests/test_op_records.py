@@ -1,4 +1,4 @@
-"""Records of operators from the records of their types, and how single operators print."""
+"""Records of operators from the records of their types, and the text of single operators."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_operator_as_text() -> None:
 
 @pytest.mark.exhaustive
 def test_scripts_are_offered_them() -> None:
-    """Paddle's tests find single operators where Paddle 1.8 has them; other scripts do not."""
+    """Paddle's tests find single operators where Paddle 1.8 has them; other scripts find none."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from graphopt.fluid import core, framework\n"

@@ -47,12 +47,12 @@ class TestWrong(TestSquare):
     ],
 )
 def test_causes(outcome: str, error: str, cause: str) -> None:
-    """The last line of an error says why a case does not pass."""
+    """The last line of an error gives the cause of a case that does not pass."""
     assert Outcome("test_a.py", "a", outcome, error).cause == cause
 
 
 def test_a_process_that_ends_early_keeps_the_cases_before() -> None:
-    """The case that was under way has the process's end, and so have those after it."""
+    """The case under way, and the cases not reached, get the outcome of the process."""
     rows = [("a.One", "started"), ("a.One", "pass"), ("a.Two", "started")]
     lines = [json.dumps({"case": case, "outcome": what, "error": ""}) for case, what in rows]
     found = counted(outcomes("a.py", lines, "time"), {"a.py": {"a.One", "a.Two", "a.Three"}})
@@ -66,13 +66,13 @@ def test_a_process_that_ends_early_keeps_the_cases_before() -> None:
 
 
 def test_the_list_of_cases() -> None:
-    """Cases of files by their names."""
+    """Cases are listed by file and name."""
     assert "test_cumsum_op.TestSumOp1.test_check_output" in real_passes()["test_cumsum_op.py"]
 
 
 @pytest.mark.slow
 def test_a_file(tmp_path: Path) -> None:
-    """Right and wrong outputs, and a gradient, in a process of their own."""
+    """A file runs in a new process: right and wrong outputs, and a gradient."""
     (tmp_path / "test_good.py").write_text(GOOD)
     found = {o.case: o.outcome for o in run_file(tmp_path / "test_good.py", 60, 8)}
     assert found == {

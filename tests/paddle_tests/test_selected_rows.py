@@ -1,4 +1,4 @@
-"""Single operators on variables that have some rows of a taller tensor."""
+"""Single operators on variables with some rows of a taller tensor."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_errors() -> None:
 
 
 def test_operators_from_their_records() -> None:
-    """Each type has a record of its slots and attributes, of which an operator is made."""
+    """Each type has a record of its slots and attributes, from which operators are made."""
     found = {
         proto.type: proto for proto in map(pb.OpProto.FromString, op_protos.get_all_op_protos())
     }

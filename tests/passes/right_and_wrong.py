@@ -1,6 +1,6 @@
-"""Passes of which one rewrite is right and another one wrong, each with a program for both.
+"""Passes with one right and one wrong rewrite, each with a program for both.
 
-tests/passes/test_validation.py wants the right one to stay and the wrong one to be undone.
+tests/passes/test_validation.py checks that the right one stays and the wrong one is undone.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from graphopt_tests.passes.wrong_rewrites import (
 
 @dataclass(frozen=True)
 class RightFirst(RewritePass):
-    """2 x as x + x, and then softmax over another axis.
+    """Rewrites 2 x to x + x, and then softmax to softmax over another axis.
 
-    `by_hand` puts the sum there without `replace`; `meddles` puts in an op before the wrong change.
+    `by_hand` inserts the sum without `replace`; `meddles` inserts an op before the wrong change.
     """
 
     name = "right-first"
@@ -72,7 +72,7 @@ def doubled(x: SSAValue) -> PdOp:
 
 
 class Doubled(Fusion):
-    """2 x as x + x."""
+    """Rewrites 2 x to x + x."""
 
     x = Value()
     root = scale = Node(Scale, x)
@@ -83,7 +83,7 @@ class Doubled(Fusion):
 
 @dataclass(frozen=True)
 class LargerIsWrong(FusionPass):
-    """Two patterns with one end, of which the larger one is wrong."""
+    """Two patterns with the same end, of which the larger is wrong."""
 
     name = "larger-is-wrong"
     RULES: ClassVar[tuple[Fusion, ...]] = (AlphaLost(), Doubled())

@@ -20,7 +20,7 @@ from graphopt.passes.table.pipeline import passes_of
 
 
 def program() -> tuple[static.Program, str]:
-    """relu(exp(x) + exp(x)), and the name of its result."""
+    """Build relu(exp(x) + exp(x)); return it with the name of its result."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 4], "float32")
@@ -32,7 +32,7 @@ def program() -> tuple[static.Program, str]:
     "given", ["fuse-elewise-add-act", FuseElewiseAddAct, FuseElewiseAddAct()], ids=str
 )
 def test_a_compiled_program_takes_passes(given: GivenPass) -> None:
-    """Names, classes and instances; the report calls them added."""
+    """Passes are given as names, classes or instances; the report calls them added."""
     main, y = program()
     compiled = static.CompiledProgram(main, passes=[given])
     feed = {"x": np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)}
@@ -44,7 +44,7 @@ def test_a_compiled_program_takes_passes(given: GivenPass) -> None:
 
 
 def test_a_block_adds_passes() -> None:
-    """The programs made in the block have them, inner blocks' last; others do not."""
+    """Programs made in the block have its passes, inner blocks' last; other programs do not."""
     main, y = program()
     with adding("fuse-elewise-add-act"):
         with adding(ShareCommon):
@@ -61,7 +61,7 @@ def test_a_block_adds_passes() -> None:
 
 
 def test_what_is_no_pass_is_refused() -> None:
-    """At the constructor, with the nearest name."""
+    """The constructor refuses other objects, and suggests the nearest name."""
     main, _ = program()
     for given in ("cse", [3], [int]):
         with pytest.raises(TypeError, match="pass"):
@@ -79,20 +79,20 @@ def test_what_is_no_pass_is_refused() -> None:
     ],
 )
 def test_pipelines(text: str, names: list[str]) -> None:
-    """The forms of xDSL and of mlir-opt."""
+    """Pipelines have the syntax of xDSL or of mlir-opt."""
     made: tuple[ModulePass, ...] = passes_of(text)
     assert [each.name for each in made] == names
 
 
 @pytest.mark.parametrize("text", ["cse,,dce", "cse{", "no-such", "cse{x=1}"])
 def test_wrong_pipelines(text: str) -> None:
-    """A ValueError that says what is wrong."""
+    """A wrong pipeline is a ValueError with a message."""
     with pytest.raises(ValueError, match=r"."):
         passes_of(text)
 
 
 class TanhToRelu(Fusion):
-    """Not equal, as a validator says."""
+    """Rewrites tanh to relu, which validation refutes."""
 
     x = Value()
     root = Node(Tanh, x)
@@ -110,7 +110,7 @@ class Wrong(FusionPass):
 
 
 def test_explain_validates_added_passes() -> None:
-    """`passes=`, those of blocks around and those of a CompiledProgram, with any strategy."""
+    """`explain` validates passes of `passes=`, of blocks and of a CompiledProgram."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         y = paddle.tanh(static.data("x", [2, 4], "float32"))

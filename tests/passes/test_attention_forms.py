@@ -1,4 +1,4 @@
-"""Attention as people write it: each form becomes one op, and training gives the same losses."""
+"""Attention as people write it: each form becomes one op, with the same losses in training."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEEDS = {
 
 
 def data(name: str) -> Var:
-    """A placeholder with open batch and length."""
+    """Make a placeholder with open batch and length."""
     shape = [
         -1 if dim in (2, ROWS) and axis != 1 else dim for axis, dim in enumerate(shape_of(name))
     ]
@@ -68,7 +68,7 @@ def weighted(scores: Var, v: Var, axis: int = -1) -> Var:
 
 
 def with_scores(change: Callable[[Var], Var], axis: int = -1) -> Callable[[], Var]:
-    """Self-attention whose scores are changed in front of the softmax."""
+    """Build self-attention that changes the scores before the softmax."""
 
     def build() -> Var:
         x = data("x")
@@ -79,7 +79,7 @@ def with_scores(change: Callable[[Var], Var], axis: int = -1) -> Callable[[], Va
 
 
 def read_shapes() -> Var:
-    """Batch and length are read off the tensors."""
+    """Build attention that takes batch and length from the tensors' shapes."""
     x = data("x")
     n, t = paddle.shape(x)[0], paddle.shape(x)[1]
     q, k, v = (
@@ -96,7 +96,7 @@ def read_shapes() -> Var:
 
 
 def joint_of_five() -> Var:
-    """One projection, [n, t, 3, heads, size], taken apart by indices."""
+    """Build attention with one projection, [n, t, 3, heads, size], split by indices."""
     x = data("x")
     qkv = paddle.reshape(nn.Linear(WIDTH, 3 * WIDTH)(x), [0, 0, 3, HEADS, SIZE])
     qkv = paddle.transpose(qkv, [2, 0, 3, 1, 4])
@@ -104,7 +104,7 @@ def joint_of_five() -> Var:
 
 
 def joint_by_heads() -> Var:
-    """One projection whose columns are q, k and v head by head."""
+    """Build attention with one projection whose columns are q, k and v of each head."""
     x = data("x")
     qkv = paddle.reshape(nn.Linear(WIDTH, 3 * WIDTH)(x), [0, 0, HEADS, 3 * SIZE])
     q, k, v = paddle.split(paddle.transpose(qkv, [0, 2, 1, 3]), 3, axis=-1)
@@ -113,7 +113,7 @@ def joint_by_heads() -> Var:
 
 
 def turned_weights() -> Var:
-    """Weights as [out, in]."""
+    """Build attention with weights as [out, in]."""
     x = data("x")
     weights = [static.create_parameter([WIDTH, WIDTH], "float32") for _ in range(4)]
     q, k, v = (heads(paddle.matmul(x, w, transpose_y=True)) for w in weights[:3])
@@ -128,7 +128,7 @@ def keys_without_bias() -> Var:
 
 
 def fully_connected() -> Var:
-    """Layers of static.nn.fc, which are Paddle's mul."""
+    """Build attention with layers of static.nn.fc, which are Paddle's mul."""
     x = data("x")
 
     def fc(x: Var) -> Var:
@@ -144,7 +144,7 @@ def rotated(x: Var, cosine: Var, sine: Var) -> Var:
 
 
 def grouped_queries() -> Var:
-    """As LLaMA: rotary positions, one head of keys and values for all, sizes read off tensors."""
+    """Build LLaMA's attention: rotary positions, one key-value head, sizes read from tensors."""
     x = data("x")
     n, t = paddle.shape(x)[0], paddle.shape(x)[1]
     q = paddle.reshape(nn.Linear(WIDTH, WIDTH, bias_attr=False)(x), [n, t, HEADS, SIZE])
@@ -169,7 +169,7 @@ def grouped_queries() -> Var:
 
 
 def after_a_cache() -> Var:
-    """Keys and values follow those of earlier steps, [n, t, heads, size]."""
+    """Append keys and values to a cache of earlier steps, [n, t, heads, size]."""
     x = data("x")
     q, k, v = (paddle.reshape(nn.Linear(WIDTH, WIDTH)(x), [0, 0, HEADS, SIZE]) for _ in range(3))
     k, v = (paddle.concat([data("cache"), part], axis=1) for part in (k, v))
@@ -178,7 +178,7 @@ def after_a_cache() -> Var:
 
 
 def by_einsum() -> Var:
-    """The heads stay behind the length, and both products are einsums."""
+    """Build attention by two einsums, with the heads after the length."""
     x = static.data("x", shape_of("x"), "float32")
     q, k, v = (paddle.reshape(nn.Linear(WIDTH, WIDTH)(x), [0, 0, HEADS, SIZE]) for _ in range(3))
     scores = paddle.einsum("blhe,bshe->bhls", q, k) / SIZE**0.5
@@ -187,7 +187,7 @@ def by_einsum() -> Var:
 
 
 def in_windows() -> Var:
-    """As Swin: each window of an image has a mask."""
+    """Build Swin's attention: each window of an image has a mask."""
     x = static.data("x", shape_of("x"), "float32")
     q, k, v = projected(x)
     scores = paddle.matmul(q * 0.5, k, transpose_y=True) + data("near")
@@ -221,7 +221,7 @@ FORMS: dict[str, Callable[[], Var]] = {
 
 
 def report_of(build: Callable[[], Var], *fetched: str) -> Report:
-    """What fused_attention does to the program."""
+    """Optimize the program with fused_attention, and return the report."""
     with fresh() as (main, _):
         out = build()
         used = [n for n in FEEDS if main.global_block().has_var(n)]
@@ -239,7 +239,7 @@ TRAINED = (*TRAINED, "a mask that is subtracted", "einsum", "in windows")
 @pytest.mark.every(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_is_one_op(form: str) -> None:
-    """In float32; some are trained with the fusion and without."""
+    """Each form in float32 becomes one op; some are trained with and without the fusion."""
 
     def losses(**flags: bool) -> list[float]:
         with fresh() as (main, startup):
@@ -262,7 +262,7 @@ def test_each_form_is_one_op(form: str) -> None:
 
 
 def test_windows_of_heads_that_were_reshaped() -> None:
-    """One reshape takes them apart, so that a second run of the passes finds nothing to do."""
+    """One reshape splits the heads, so that a second run of the passes makes no change."""
     flag = "fuse_dot_product_attention"
     with fresh() as (main, _):
         flat = static.data("flat", [2, HEADS * ROWS * SIZE], "float32")
@@ -285,7 +285,7 @@ def needed(report: Report) -> set[str]:
 
 
 def test_weights_that_are_asked_for() -> None:
-    """need_weights gives the softmax to the outside, which the fused op does not have."""
+    """need_weights exposes the softmax, which the fused op does not return."""
 
     def build() -> Var:
         x = data("x")
@@ -298,7 +298,7 @@ def test_weights_that_are_asked_for() -> None:
 
 
 def test_keys_from_a_cache() -> None:
-    """The keys and values that the next step takes are results of the fused op."""
+    """The keys and values for the next step are results of the fused op."""
     with fresh() as (main, startup):
         x = data("x")
         layer = nn.MultiHeadAttention(WIDTH, HEADS)
@@ -320,7 +320,7 @@ def test_keys_from_a_cache() -> None:
 
 
 def test_keys_of_a_cache_alone() -> None:
-    """Keys and values that were projected before: explain says which is no projection."""
+    """For keys and values that were projected earlier, explain names the missing projection."""
     with fresh() as (main, _):
         x = data("x")
         layer = nn.MultiHeadAttention(WIDTH, HEADS)
@@ -342,7 +342,7 @@ def test_keys_of_a_cache_alone() -> None:
     ],
 )
 def test_scores_of_other_ops(change: Callable[[Var], Var], found: str) -> None:
-    """Attention in a form that no fusion knows is told, with the first op that is in the way."""
+    """Attention that no fusion matches is reported, with the first op that prevents it."""
     with fresh() as (main, _):
         q, k, v = (static.data(n, [2, 3, 4], "float32") for n in "qkv")
         out = weighted(change(paddle.matmul(q, k, transpose_y=True)), v)
@@ -352,7 +352,7 @@ def test_scores_of_other_ops(change: Callable[[Var], Var], found: str) -> None:
 
 
 def test_a_softmax_that_weighs_no_values_of_keys() -> None:
-    """An expectation over fixed numbers, as detectors have, is no attention and not told."""
+    """An expectation over fixed numbers, as in detectors, is not reported as attention."""
     with fresh() as (main, _):
         x = static.data("x", [2, 8], "float32")
         weights = F.softmax(nn.Linear(8, 16)(x))
@@ -363,7 +363,7 @@ def test_a_softmax_that_weighs_no_values_of_keys() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_half_types_with_a_softmax_in_float32(dtype: str) -> None:
-    """The core alone: casts around the softmax belong to it, and the mask may be float32."""
+    """The core includes the casts around the softmax, and the mask may be float32."""
     with fresh() as (main, _):
         q, k, v = (static.data(n, [2, 3, 4], dtype) for n in "qkv")
         scores = paddle.cast(paddle.matmul(q, k, transpose_y=True) * 0.5, "float32")

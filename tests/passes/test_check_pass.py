@@ -1,4 +1,4 @@
-"""`check_pass` for patterns of any op: what is planted for them, what it says of wrong ones."""
+"""`check_pass` for patterns of any op: the planted programs, and the errors of wrong patterns."""
 
 from __future__ import annotations
 
@@ -63,26 +63,26 @@ name_of = {op: op.name for op in ALL}.get
 @pytest.mark.every(5)
 @pytest.mark.parametrize("op_class", list(share(PLANTABLE, 32)), ids=name_of)
 def test_calls_are_found(op_class: type[PdOp]) -> None:
-    """Operands and properties that the type rule and the lowering take."""
+    """Operands and properties are found that the type rule and the lowering accept."""
     assert calls_of(op_class), f"{op_class.name} needs a row in graphopt/testing/starts.py"
 
 
 @pytest.mark.parametrize("shape", [(3, 1), (2, 1), (3, 2)], ids=str)
 def test_what_jax_is_going_to_refuse_is_no_call(shape: tuple[int, ...]) -> None:
-    """A complex learning rate, which the type rule takes, is cast to a real one with a warning."""
+    """A complex learning rate, which JAX casts to real with a warning, is no call."""
     calls = calls_of(FusedSgd, (), tensor(shape, "float32"))
     assert calls and not [each for each in calls if "complex" in str(each.flat[-1])]
 
 
 def test_every_op_is_planted_or_has_a_reason() -> None:
-    """The tables name ops that there are, and with them every op is counted once."""
+    """The tables name existing ops, and together they count every op once."""
     assert len(PLANTABLE) + len(WITHOUT) + len(WITH_REGIONS) == len(ALL)
     assert OTHER_NUMBERS.keys() <= {op.name for op in PLANTABLE}
 
 
 @pytest.mark.parametrize("op_class", CHECKED, ids=name_of)
 def test_every_op_is_planted_and_checked(op_class: type[PdOp]) -> None:
-    """In generated programs, most of which have gradients: a copy of the op changes nothing."""
+    """Copying the op preserves generated programs, most of which have gradients."""
     if op_class.name in OTHER_NUMBERS:
         assert planted(Node(op_class), (), 3) > 0
     else:
@@ -90,7 +90,7 @@ def test_every_op_is_planted_and_checked(op_class: type[PdOp]) -> None:
 
 
 def copies_of(op_class: type[PdOp]) -> type[FusionPass]:
-    """A pass that puts a copy in the place of each op of the class."""
+    """Make a pass that replaces each op of the class by a copy."""
 
     class Copy(Fusion):
         root = Node(op_class)
@@ -108,7 +108,7 @@ def copies_of(op_class: type[PdOp]) -> type[FusionPass]:
             return dict(zip(match.root.results, fused.results, strict=True))
 
     class Copies(FusionPass):
-        """Copies of ops."""
+        """Copies ops."""
 
         name = "copies"
         RULES = (Copy(),)
@@ -118,7 +118,7 @@ def copies_of(op_class: type[PdOp]) -> type[FusionPass]:
 
 
 def planted(root: Node, inner: Sequence[Node], count: int) -> int:
-    """How often a pattern is found in so many generated programs."""
+    """Count how often a pattern is found in so many generated programs."""
 
     class Found(Fusion):
         def build(self, match: Match) -> PdOp:
@@ -151,14 +151,14 @@ def planted(root: Node, inner: Sequence[Node], count: int) -> int:
 
 @pytest.mark.exhaustive
 def test_values_of_other_types_are_planted() -> None:
-    """A pattern whose inner value is a whole number."""
+    """A pattern may have an integer as inner value."""
     whole = Node(Argmax, Value())
     assert planted(Node(Cast, whole), [whole], 4) >= 1
 
 
 @pytest.mark.exhaustive
 def test_patterns_of_different_ops_are_planted() -> None:
-    """Values of other types, several results of one op, an op that is read twice, ops by hand."""
+    """Patterns mix types, use several results of an op, and read one op twice."""
     x, y = Value(), Value()
     whole, topk, norm = Node(Argmax, x), Node(Topk, x), Node(LayerNorm, x)
     for root, inner in (
@@ -171,13 +171,13 @@ def test_patterns_of_different_ops_are_planted() -> None:
 
 
 def test_properties_are_varied() -> None:
-    """Half of the calls have another value of a property than its default."""
+    """Half of the calls have a property with another value than its default."""
     betas = {call.attrs["beta"] for call in calls_of(Softplus)}
     assert betas == {0.5, 1.0, 1.5}
 
 
 def test_what_cannot_be_planted_says_so() -> None:
-    """A pattern of an op without a result."""
+    """A pattern of an op without results raises an error."""
 
     class Printed(Fusion):
         root = Node(Print, Value())
@@ -197,7 +197,7 @@ def test_what_cannot_be_planted_says_so() -> None:
 
 @pytest.mark.exhaustive
 def test_a_wrong_rewrite_ends_with_a_small_program() -> None:
-    """Not with the whole one, which Hypothesis would add."""
+    """The error shows the reduced program, without the whole one that Hypothesis would add."""
 
     class Dropped(Fusion):
         x = Value()
@@ -219,7 +219,7 @@ def test_a_wrong_rewrite_ends_with_a_small_program() -> None:
 
 
 def test_without_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the extra that has it; the rest of the package is there."""
+    """The error names the extra that installs it; the rest of the package works."""
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     for name in ("check", "programs"):
         monkeypatch.delitem(sys.modules, f"graphopt.testing.{name}")

@@ -1,4 +1,4 @@
-"""Passes that clean up: properties on generated programs, numerics classes, cost, effects."""
+"""Clean-up passes: properties on generated programs, numerics classes, cost, effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from graphopt_tests.passes.test_passes import FUSIONS
 
 
 def chain(*types: type[PdOp]) -> Fusion:
-    """A pattern to plant: ops one after the other, first to last."""
+    """Make a pattern to plant: a chain of ops, first to last."""
 
     class Chain(Fusion):
         root = Node(types[0], Value())
@@ -58,14 +58,14 @@ PLANTED = {
 @pytest.mark.parametrize("name", PLANTED)
 @pytest.mark.slow
 def test_pass_keeps_its_promises(name: str) -> None:
-    """Outputs, gradients and state stay; the class of numerics holds; a second run does nothing."""
+    """Results and numerics class hold, and a second run makes no change."""
     least = 1 if name == "cse" else 4
     check_pass(own_passes()[name](), plant=PLANTED[name], examples=12, must_fire=least)
 
 
 @pytest.mark.exhaustive
 def test_matrix_chains() -> None:
-    """Chains of random sizes and nesting, with gradients: same numbers, at no higher cost."""
+    """Chains of random sizes and nesting keep numbers and gradients, at no higher cost."""
     generator = np.random.default_rng(0)
     changed = 0
     for _ in range(6):
@@ -85,7 +85,7 @@ def test_matrix_chains() -> None:
 
 @pytest.mark.parametrize(("gain", "fires"), [(1.0, True), (2.0, True), (30.0, False)])
 def test_a_chain_needs_a_gain(gain: float, fires: bool) -> None:
-    """The default pipeline leaves chains alone of which little is won."""
+    """The default pipeline leaves chains with little gain unchanged."""
     module = parse(
         """
         func.func @main(%a: tensor<50x40xf32> {pd.feed = "a"}, %b: tensor<40x60xf32> {pd.feed =
@@ -102,7 +102,7 @@ def test_a_chain_needs_a_gain(gain: float, fires: bool) -> None:
 
 
 def multiplications(module: ModuleOp) -> int:
-    """What all matrix products of a module cost."""
+    """Count the multiplications of all matrix products in a module."""
     return sum(
         int(np.prod([*shape_of(op.results[0].type), shape_of(op.operands[0].type)[1]]))
         for op in module.walk()
@@ -111,7 +111,7 @@ def multiplications(module: ModuleOp) -> int:
 
 
 def matrix_chain(sizes: list[int], generator: np.random.Generator) -> ModuleOp:
-    """A product of matrices in some order, and its gradients."""
+    """Build a product of matrices in some order, and its gradients."""
     parts = [(f"%m{i}", pair) for i, pair in enumerate(pairwise(sizes))]
     kind = "tensor<{}x{}xf32>".format
     arguments = ", ".join(f'{n}: {kind(*s)} {{pd.feed = "{n[1:]}"}}' for n, s in parts)
@@ -140,13 +140,13 @@ def matrix_chain(sizes: list[int], generator: np.random.Generator) -> ModuleOp:
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 @pytest.mark.slow
 def test_fusions_are_in_their_class(fusion: type[FusionPass]) -> None:
-    """A fused op has the bits of its parts, unless the pass says that it reassociates."""
+    """A fused op has the bits of its parts, unless the pass claims to reassociate."""
     if fusion.numerics is Numerics.BIT_EXACT:
         check_pass(fusion, examples=2, must_fire=0)
 
 
 def test_every_pass_has_a_class() -> None:
-    """Every pass says how it changes numbers; a default pipeline of one device is bit-exact."""
+    """Every pass has a numerics class; a default pipeline of one device is bit-exact."""
     for load in own_passes().values():
         assert isinstance(load().numerics, Numerics)  # pyright: ignore
     always = [row.pass_name for row in ROWS if row.flag == "any strategy"]
@@ -228,7 +228,7 @@ func.func @main(
 
 @pytest.mark.parametrize("name", ["canonicalize", "cse", "dce"])
 def test_effects_are_kept(name: str) -> None:
-    """Prints, asserts, random numbers and state updates stay; what nothing reads goes."""
+    """Prints, asserts, random numbers and state updates stay; unused values are removed."""
     module = parse(EFFECTS)
     all_passes()[name]()().apply(new_context(), module)
     text = str(module)
@@ -237,7 +237,7 @@ def test_effects_are_kept(name: str) -> None:
 
 
 def straight_line(count: int) -> ModuleOp:
-    """A program of this many ops, some of which fold, share or vanish."""
+    """Build a program of this many ops, some of which fold, merge or vanish."""
     lines, last = [], "%x"
     for number in range(count // 4):
         lines += [
@@ -273,7 +273,7 @@ def test_clean_up_is_linear() -> None:
 
 
 def test_a_test_program_draws_nothing() -> None:
-    """Without dropout a test program has no random op, and fetches stay what they were."""
+    """Without dropout a test program has no random op, and its fetches do not change."""
     with fresh():
         x = static.data("x", [None, 4], "float32")
         dropped = paddle.nn.functional.dropout(x, 0.5, mode="downscale_in_infer")
@@ -293,7 +293,7 @@ def test_a_test_program_draws_nothing() -> None:
 
 
 def test_clean_rows_have_their_phases() -> None:
-    """Identities go before the fusions, sharing after them."""
+    """Identities are folded before the fusions, and subexpressions merged after them."""
     places = {row.pass_name: row.phase for row in ROWS}
     assert places["simplify"] is places["drop-dropout"] is places["fold-constants"] is Phase.CLEAN
     assert places["cse"] is Phase.SHARE

@@ -1,4 +1,4 @@
-"""fuse-conv-epilogue on generated convolutions, and what it declines besides its page."""
+"""fuse-conv-epilogue on generated convolutions, and further reasons to decline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TRAINED = """
 
 
 def program(end: str, *, trained: bool, **sizes: Any) -> str:
-    """The text of a program with a convolution that ends in one of the `ENDS`."""
+    """Format a program with a convolution that ends in one of the `ENDS`."""
     names = (
         ""
         if not trained
@@ -69,7 +69,7 @@ def text_of(sizes: list[int]) -> str:
 
 @pytest.mark.exhaustive
 def test_the_pass_preserves_meaning() -> None:
-    """With strides and padding, biases of both shapes, forward and with all derivatives."""
+    """Strides, padding and biases of both shapes keep results and all derivatives."""
     fired = 0
 
     def fused(module: ModuleOp) -> list[Outcome]:
@@ -121,13 +121,13 @@ SIZES = {
 
 
 def test_a_residual_of_another_shape() -> None:
-    """It stays a sum of its own, after the bias."""
+    """A residual of another shape stays a separate sum, after the bias."""
     text = program("residual", trained=False, r="2x1x1x5", **SIZES)
     assert declined(text) == ["residual-shape"]
 
 
 def test_without_a_kernel() -> None:
-    """An op for which there is no kernel keeps its algorithm, which XLA computes."""
+    """An op without a kernel keeps its algorithm, which XLA computes."""
     module = parse(program("bias", trained=False, r="2x4x4x5", **SIZES))
     sweep(module, RULES)
     assert not any(isinstance(o, Applied) for o in ChooseKernel().rewrite(module))

@@ -1,4 +1,4 @@
-"""Convolutions and batch norms on CPUs: ways to compute them, layouts, derivatives of their own."""
+"""Convolutions and batch norms on CPUs: algorithms, layouts, and their own derivatives."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ TRAINING: dict[str, Any] = {
 
 @st.composite
 def images(draw: Any) -> tuple[FilterWindow, tuple[int, ...], int]:
-    """A window, the shape of images that it fits, and a number of filters per channel."""
+    """Draw a window, the shape of images that it fits, and the filters per channel."""
     pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
     kernel, strides, dilations = draw(pair), draw(pair), draw(pair)
     pads = draw(st.tuples(*[st.tuples(st.integers(0, 2), st.integers(0, 2))] * 2))
@@ -75,7 +75,7 @@ def images(draw: Any) -> tuple[FilterWindow, tuple[int, ...], int]:
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.exhaustive
 def test_volumes_as_planes(groups: int, *, channels_last: bool) -> None:
-    """Results and gradients are those of XLA's convolution of volumes."""
+    """Results and gradients equal XLA's convolution of volumes."""
     window = FilterWindow((3, 2, 3), (2, 1, 2), ((1, 2), (0, 1), (2, 0)), (1, 2, 1))
     chance = np.random.default_rng(groups)
     filters = chance.standard_normal((6, 4 // groups, *window.kernel))
@@ -107,7 +107,7 @@ def test_volumes_as_planes(groups: int, *, channels_last: bool) -> None:
 @settings(QUICK, max_examples=6)
 @given(images(), st.integers(0, 99))
 def test_ways(name: str, case: tuple[FilterWindow, tuple[int, ...], int], seed: int) -> None:
-    """Results, gradients and second derivatives are those of XLA's convolution.
+    """Results, gradients and second derivatives equal XLA's convolution.
 
     XLA ends the process when it compiles some second derivatives of its own with dilations.
     """
@@ -150,7 +150,7 @@ def test_ways(name: str, case: tuple[FilterWindow, tuple[int, ...], int], seed: 
 @pytest.mark.parametrize(("groups", "own"), [(8, 4), (6, 5), (5, 17), (34, 2), (20, 16)])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_groups(groups: int, own: int, stride: int) -> None:
-    """A few together, without and with a loop over these, and one after the other."""
+    """Groups are computed a few together, with and without a loop, and one after another."""
     random = np.random.default_rng(0)
     window = FilterWindow((3, 2), (stride, 1), ((1, 1), (0, 2)), (1, 2))
     x = random.normal(size=(2, 5, 4, groups * own))
@@ -171,7 +171,7 @@ def test_groups(groups: int, own: int, stride: int) -> None:
 
 
 def test_the_cotangent_of_shifts_is_computed_once() -> None:
-    """A barrier keeps XLA from fusing what makes it into each of its reads, in training alone."""
+    """In training a barrier keeps XLA from fusing the cotangent's producer into each read."""
     window = FilterWindow((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
     x, w = np.ones((1, 4, 4, 2), "float32"), np.ones((3, 3, 1, 2), "float32")
 
@@ -187,7 +187,7 @@ def test_the_cotangent_of_shifts_is_computed_once() -> None:
 
 @pytest.mark.exhaustive
 def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gradients of filters that take each image apart are those of the whole batch."""
+    """Gradients of filters computed image by image equal the whole batch's."""
     random = np.random.default_rng(0)
     x, w = random.normal(size=(3, 4, 5, 2)), random.normal(size=(3, 2, 2, 3))
     window = FilterWindow((3, 2), (1, 1), ((1, 1), (0, 2)), (1, 2))
@@ -203,9 +203,9 @@ def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def derivatives(function: Any, *operands: Array, twice: bool = True) -> list[Array]:
-    """The result, the gradients of a sum of its sines, and those of the same of the gradients.
+    """Compute the result, the gradients of the sum of its sines, and second derivatives alike.
 
-    The last are left out unless `twice`.
+    The second derivatives need `twice`.
     """
 
     def loss(*values: Any) -> Any:
@@ -226,7 +226,7 @@ def derivatives(function: Any, *operands: Array, twice: bool = True) -> list[Arr
 
 @pytest.mark.exhaustive
 def test_batch_norm_derivatives() -> None:
-    """Its own derivative is JAX's of the same formula, twice."""
+    """Its own derivative, first and second, equals JAX's of the same formula."""
     random = np.random.default_rng(0)
     x, scale, bias = random.normal(size=(3, 2, 4)), random.normal(size=2), random.normal(size=2)
     ones = np.ones(2)
@@ -276,7 +276,7 @@ func.func @main(
 
 
 def test_what_keeps_its_layout() -> None:
-    """A reader of the order of axes, a gradient of an image, and a reader of such an image."""
+    """Readers of the axes' order, and gradients of images, keep their layout."""
     before = parse(KEPT)
     outcomes = check_preserves_meaning(before, AssignLayout().rewrite)
     reasons = {o.anchor: o.reason.name for o in outcomes if isinstance(o, Declined)}
@@ -288,21 +288,21 @@ def test_what_keeps_its_layout() -> None:
 
 
 def patterns(*names: str) -> list[Fusion]:
-    """The patterns of these passes."""
+    """List the patterns of these passes."""
     return [rule for name in names for rule in own_passes()[name]().RULES]  # pyright: ignore
 
 
 @pytest.mark.parametrize("made", [AssignLayout, ChooseConvolution])
 @pytest.mark.slow
 def test_passes_preserve_meaning(made: type[Any]) -> None:
-    """Outputs, gradients and state of generated networks with convolutions stay the same."""
+    """Generated networks with convolutions keep outputs, gradients and state."""
     plant = patterns("fuse-resunit", "fuse-relu-depthwise-conv")
     assert check_pass(made, plant=plant, examples=10, must_fire=5) >= 5
 
 
 @pytest.mark.slow
 def test_all_for_cpus_preserve_meaning() -> None:
-    """The whole pipeline for CPUs, on generated programs that train and that do not."""
+    """The whole pipeline for CPUs preserves generated training and inference programs."""
     seen: Counter[str] = Counter()
     plant = patterns("fold-batch-norm", "fuse-relu-depthwise-conv")
 
@@ -319,7 +319,7 @@ def test_all_for_cpus_preserve_meaning() -> None:
 
 @pytest.mark.slow
 def test_winograd_preserves_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Winograd's algorithm on the small images of generated networks, also with odd sizes."""
+    """Winograd's algorithm preserves generated networks of small images, also of odd sizes."""
     for name in ("SMALL", "CHANNELS", "WINOGRAD_CHANNELS", "WINOGRAD_TILES"):
         monkeypatch.setattr(choose_convolution, name, 0)
     seen = 0

@@ -13,7 +13,7 @@ F = nn.functional
 
 
 def cost(*shapes: list[int | None], of: object) -> Cost:
-    """The cost of a function of inputs of these shapes."""
+    """Compute the cost of a function of inputs of these shapes."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         names = [f"x{i}" for i in range(len(shapes))]
         args = [
@@ -50,13 +50,13 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_operations(name: str) -> None:
-    """Twice the multiplications."""
+    """The operations are twice the multiplications."""
     shapes, function, flops = CASES[name]
     assert cost(*shapes, of=function).flops == flops
 
 
 def test_traffic() -> None:
-    """Each operand once, each result once; a view is none."""
+    """Each operand and each result counts once; a view has no traffic."""
     assert cost([4, 5], of=F.relu).traffic == 2 * 4 * 20
     assert cost([4, 5], of=lambda x: x * x).traffic == 2 * 4 * 20
     assert cost([4, 5], of=lambda x: paddle.reshape(x, [20])).traffic == 0
@@ -64,7 +64,7 @@ def test_traffic() -> None:
 
 @pytest.mark.parametrize("flag", ["fused_attention", "fused_feedforward", "fuse_gemm_epilogue"])
 def test_fused_products_cost_the_same(flag: str) -> None:
-    """The products in fused ops are those of their parts."""
+    """Fused products have the operations of their parts."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         x = static.data("x", [2, 8, 16], "float32")
         out = nn.TransformerEncoderLayer(16, 2, 32)(x)

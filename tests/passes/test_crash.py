@@ -1,4 +1,4 @@
-"""A crash in a pass writes a file that replays it, and the error names the file."""
+"""A crash in a pass writes a file that replays it; the error names the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LENET = MODELS / "infer_lenet" / "model.pdmodel"
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where the files go; an empty working folder and temporary folder besides."""
+    """Make the folder of crash files, an empty working folder and an empty temporary folder."""
     for name in ("crashes", "here", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv(crash.VARIABLE, str(tmp_path / "crashes"))
@@ -41,7 +41,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The linear layers' fusion fails at the second layer."""
+    """Make the linear layers' fusion fail at the second layer."""
     right = Linear.build
 
     def build(self: Linear, match: Match) -> PdOp:
@@ -53,20 +53,20 @@ def raises(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def strategy() -> static.BuildStrategy:
-    """Fusions of linear layers, among others."""
+    """Make a strategy that fuses linear layers, among others."""
     made = static.BuildStrategy()
     made.fuse_gemm_epilogue = made.fuse_elewise_add_act_ops = True
     return made
 
 
 def only(folder: Path) -> Path:
-    """The one file of a folder."""
+    """Return the single file of a folder."""
     (found,) = folder.iterdir()
     return found
 
 
 def check(error: PassError, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message, the file, the replay, and that nothing else was written."""
+    """Check the message, the file and the replay, and that no other file was written."""
     path = only(folder)
     assert "fuse-gemm-epilogue failed, which is a bug there: " in str(error)
     assert re.search(r"TypeError: no layer like this \[at .*test_crash\.py:\d+\]\n", str(error))
@@ -85,7 +85,7 @@ def check(error: PassError, folder: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("raises")
 def test_in_every_place_where_passes_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Running, explaining, looking at a module, the command; the same crash is the same file."""
+    """Running, explaining, reading a module and the command write the same file."""
     model = import_model(LENET)
     batch = np.zeros((2, 1, 28, 28), np.float32)
     compiled = static.CompiledProgram(model.program, build_strategy=strategy())
@@ -110,7 +110,7 @@ def test_in_every_place_where_passes_run(folder: Path, capsys: pytest.CaptureFix
 def test_gone_when_the_pass_is_mended(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file needs no inputs; `bisect` makes its program smaller."""
+    """The file needs no inputs; `bisect` reduces its program."""
     with pytest.raises(PassError):
         import_model(LENET).module(strategy())
     path = str(only(folder))
@@ -124,7 +124,7 @@ def test_gone_when_the_pass_is_mended(
 
 
 def test_invalid_ir_is_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verifier's verdict is in the file as well."""
+    """The file includes the verifier's message."""
 
     def build(self: Linear, match: Match) -> PdOp:
         if match[self.add].results[0].name_hint != "linear_1.tmp":
@@ -142,7 +142,7 @@ def test_invalid_ir_is_a_crash(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.usefixtures("raises")
 def test_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wished for, too large, too many, no folder: the failure of the pass stays what is told."""
+    """When no file is written, the message gives the reason and the pass's failure."""
 
     def told() -> str:
         with pytest.raises(PassError, match="TypeError: no layer like this") as caught:
@@ -159,7 +159,7 @@ def test_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("raises")
 def test_places_for_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that is no folder; one that is full; the temporary folder when none is named."""
+    """The folder may be invalid or full; the default is the temporary folder."""
 
     def told() -> str:
         with pytest.raises(PassError, match="TypeError: no layer like this") as caught:
@@ -179,7 +179,7 @@ def test_places_for_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_passes_say_on_purpose_is_no_crash(folder: Path) -> None:
-    """A path for graphs that cannot be written is the caller's matter."""
+    """A graph path that cannot be written is the caller's error."""
     made = strategy()
     made.debug_graphviz_path = str(folder / "no" / "such" / "folder")
     with pytest.raises(OSError, match="there is no folder"):
@@ -188,7 +188,7 @@ def test_what_passes_say_on_purpose_is_no_crash(folder: Path) -> None:
 
 
 def test_what_interrupts_a_pass(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """The exception of a handler is no crash of the pass: it does not come again."""
+    """An exception of a signal handler is no crash: it does not repeat."""
     right, left = Linear.build, [RuntimeError("time is up")]
 
     def build(self: Linear, match: Match) -> PdOp:
@@ -208,7 +208,7 @@ def test_what_interrupts_a_pass(monkeypatch: pytest.MonkeyPatch, folder: Path) -
 def test_a_full_disk_leaves_no_part_of_a_file(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
-    """Else the same crash would name the part for the whole, when there is room again."""
+    """A partial file is removed, so that the same crash writes it when there is room again."""
     model, fdopen = import_model(LENET), os.fdopen
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The search for cuts of parameters: beside all choices that there are, and on its way."""
+"""The search for cuts of parameters, against all choices, and its steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHAINS = [
 
 
 def program(kind: str, between: str, skip: str, seed: int) -> str:
-    """A program of three or four products."""
+    """Build a program of three or four products."""
     n = int(np.random.default_rng(seed).choice([8, 16, 32]))
     m = {"wide": 4 * n, "narrow": n // 2}.get(kind, n)
     act = "pd.layer_norm(%h0) {begin_norm_axis = 1}" if between == "norm" else "pd.relu(%h0)"
@@ -44,7 +44,7 @@ def program(kind: str, between: str, skip: str, seed: int) -> str:
 
 @pytest.mark.parametrize("rows", [1, 64])
 def test_the_search_finds_the_cheapest(rows: int) -> None:
-    """Within 3 % of the best of all choices, in twenty programs; most have something to cut."""
+    """The result is within 3 % of the best choice in twenty programs; most have cuts."""
     cut = 0
     assert len(CHAINS) == 20
     for seed, chain in enumerate(CHAINS):

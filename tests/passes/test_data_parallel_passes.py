@@ -33,7 +33,7 @@ func.func @main(
 
 
 def parallel(**flags: object) -> str:
-    """The text of NET, made data-parallel on four replicas under these flags."""
+    """Return the text of NET, made data-parallel on four replicas under these flags."""
     strategy = BuildStrategy()
     for name, value in flags.items():
         setattr(strategy, name, value)
@@ -44,7 +44,7 @@ def parallel(**flags: object) -> str:
 
 
 def test_gradients_of_parameters_are_averaged() -> None:
-    """The seed is 1 / replicas, and the sum stands between the derivative and the update."""
+    """The seed is 1 / replicas, and the sum is between the derivative and the update."""
     text = parallel()
     assert "pd.full_like(%loss) {value = 0.25}" in text
     assert "%g_1 = pd.all_reduce(%g)" in text
@@ -57,7 +57,7 @@ def test_trainers_count() -> None:
 
 
 def test_one() -> None:
-    """With One the seed stays one."""
+    """With One the seed stays 1."""
     assert "value = 1.0" in parallel(gradient_scale_strategy=GradientScaleStrategy.One)
 
 
@@ -69,7 +69,7 @@ def test_customized() -> None:
 
 
 def test_batch_norm_statistics_are_per_replica() -> None:
-    """The moving statistics follow each replica's own rows; the weight is one for all."""
+    """Each replica has its own moving statistics; the weight is shared."""
     ports = signature_of(parse(parallel())).results
     assert {port.name for port in ports if port.per_replica} == {"mean", "variance"}
 
@@ -82,14 +82,14 @@ def test_synchronised_statistics_are_not() -> None:
 
 
 def test_parameters_without_a_sum_would_differ() -> None:
-    """_NoReduce leaves the gradients local, so the weight is each replica's own."""
+    """_NoReduce leaves the gradients local, so each replica has its own weight."""
     text = parallel(reduce_strategy=BuildStrategy.ReduceStrategy._NoReduce)
     assert "pd.all_reduce" not in text
     assert "w" in signature_of(parse(text)).per_replica
 
 
 def test_alone_nothing_is_inserted() -> None:
-    """One device sums nothing."""
+    """On one device, no collective is inserted."""
     module = parse(NET)
     report = optimize(module, BuildStrategy().pass_context())
     assert "pd.all_reduce" not in str(module)
@@ -114,7 +114,7 @@ def test_a_seed_is_not_shared() -> None:
 
 
 def test_explain_counts_what_was_inserted() -> None:
-    """The report says how many collectives a flag put into the program."""
+    """The report counts the collectives that each flag inserted."""
     module = parse(NET)
     report = optimize(module, BuildStrategy().pass_context(replicas=2, data_parallel=True))
     assert "reduce_strategy (all-reduce-gradients" in as_text(report)
@@ -122,7 +122,7 @@ def test_explain_counts_what_was_inserted() -> None:
 
 
 def test_a_constant_of_two_users() -> None:
-    """Scaling the seed leaves other uses of the same constant alone, and happens once."""
+    """Scaling the seed leaves other uses of its constant unchanged, and happens once."""
     text = NET.replace("func.return %loss,", "func.return %one,").replace(
         "  %w1 =",
         """  %h = pd.grad(of = [%loss], wrt = [%w], cotangents = [%one]) {parameters = [0]}

@@ -1,4 +1,4 @@
-"""explain: what every flag did; near misses name what is missing; JSON, strict and lock files."""
+"""explain: the effect of every flag; near misses name the missing part; JSON, strict, locks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def matched(module: ModuleOp, rule: Fusion) -> Match | None:
 
 
 def firing_rules() -> Iterator[tuple[Case, Fusion]]:
-    """Each rule of each fusion, with the first case of its page in which it matches."""
+    """Yield each rule of each fusion, with the first case of its page in which it matches."""
     parse_once = cache(lambda case: parse(case.before))
     for name, fusion in FUSIONS.items():
         for rule in fusion.RULES:
@@ -104,14 +104,14 @@ RULES = [
 
 
 def given(module: ModuleOp, name: str, rule: Fusion) -> list[Reason]:
-    """All reasons that one rule gives."""
+    """List all reasons of one rule."""
     near = NearMisses(module, [(name, rule)])
     outcomes = sweep(module, [(name, rule)], [near])
     return [o.reason for o in (*outcomes, *near.left()) if not isinstance(o, Applied)]
 
 
 def told(module: ModuleOp, name: str, rule: Fusion) -> list[tuple[str, str]]:
-    """Their names and texts."""
+    """List names and texts of all reasons of one rule."""
     return [(reason.name, reason.text) for reason in given(module, name, rule)]
 
 
@@ -122,9 +122,9 @@ def test_every_rule_is_mutated() -> None:
 
 
 def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
-    """The nodes of the pattern in this case, but the last one and those that may be missing.
+    """List the nodes of the pattern in this case, without its root and optional nodes.
 
-    With `once` those that are there once: a change of others is several flaws.
+    With `once`, only nodes whose result has one use: changing others is several flaws.
     """
     match = matched(parse(case.before), rule)
     assert match is not None
@@ -138,7 +138,7 @@ def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
 
 
 def keeps_the_rest(case: Case, rule: Fusion, node: Node) -> bool:
-    """True when another op of the same type can stand on the pattern below a node."""
+    """Return whether another op of the same type can replace a node on the same operands."""
     match = matched(parse(case.before), rule)
     assert match is not None
     op = match[node]
@@ -147,7 +147,7 @@ def keeps_the_rest(case: Case, rule: Fusion, node: Node) -> bool:
 
 
 def mutate(case: Case, rule: Fusion, change: Callable[[ModuleOp, Match], None]) -> ModuleOp:
-    """The case's program, changed where the rule matches."""
+    """Change the case's program at the match of the rule."""
     module = parse(case.before)
     match = matched(module, rule)
     assert match is not None
@@ -192,7 +192,7 @@ def add_fetch(module: ModuleOp, op: PdOp) -> None:
 
 
 def add_feed(module: ModuleOp, kind: Attribute) -> SSAValue:
-    """A new feed of this type."""
+    """Add a feed of this type."""
     function = main_function(module)
     block = function.body.block
     value = block.insert_arg(kind, len(block.args))
@@ -206,9 +206,9 @@ def add_feed(module: ModuleOp, kind: Attribute) -> SSAValue:
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_another_op_is_named(case: Case, rule: Fusion) -> None:
-    """Mutation: one op of the pattern is another op, with what is below it still there.
+    """Mutation: one op of the pattern is replaced, and its producers stay.
 
-    Without an op that defines the pattern nothing is said: it is no near miss.
+    Without an op that defines the pattern there is no near miss.
     """
     for node in inner_nodes(case, rule):
         if not keeps_the_rest(case, rule, node):
@@ -237,7 +237,7 @@ def test_another_op_is_named(case: Case, rule: Fusion) -> None:
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_another_end_is_named(case: Case, rule: Fusion) -> None:
-    """Mutation: something else reads what the last op should read."""
+    """Mutation: another op reads the operands of the last op."""
     below = [o for o in rule.root.operands if isinstance(o, Node) and not o.optional]
     if rule.root.optional or not below or rule.root in rule.defining:
         pytest.skip("the pattern may end earlier, or is defined by its end")
@@ -261,7 +261,7 @@ def test_another_end_is_named(case: Case, rule: Fusion) -> None:
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_an_op_between_is_named(case: Case, rule: Fusion) -> None:
-    """Mutation: an op stands between two ops of the pattern."""
+    """Mutation: an op is inserted between two ops of the pattern."""
     for node in inner_nodes(case, rule):
 
         def change(module: ModuleOp, match: Match, node: Node = node) -> None:
@@ -285,7 +285,7 @@ def test_an_op_between_is_named(case: Case, rule: Fusion) -> None:
     ids=lambda c: f"{c.pass_name}: {c.title}",
 )
 def test_refused_cases_are_explained(case: Case) -> None:
-    """What a page says is refused is in the text and in the JSON form, with what would help."""
+    """A page's refusal is in the text and in the JSON form, with its remedy."""
     run = PassRun(parse(case.before), PassContext({}), near=True)
     run.fuse([("the flag", FUSIONS[case.pass_name]())])
     report = run.finish()
@@ -312,7 +312,7 @@ def test_a_pattern_that_another_pass_took() -> None:
 
 @pytest.fixture
 def program() -> Iterator[tuple[static.Program, list[static.Variable]]]:
-    """A linear layer with relu; its sum can be fetched."""
+    """Build a linear layer with relu, whose sum can be fetched."""
     with fresh():
         x = static.data("x", [None, 4], "float32")
         weight, bias = (static.create_parameter(shape, "float32") for shape in ([4, 8], [8]))
@@ -325,7 +325,7 @@ Net = tuple[static.Program, list[static.Variable]]
 
 
 def test_explain_needs_no_run(program: Net) -> None:
-    """Each flag that is set ends in a status; the fetched sum stops the larger fusion."""
+    """Each flag that is set has a status; the fetched sum prevents the larger fusion."""
     main, fetches = program
     strategy = flags(fuse_gemm_epilogue=True, fuse_bn_act_ops=True, nccl_comm_num=2)
     found = paddle.explain(main, strategy)
@@ -345,7 +345,7 @@ def test_explain_needs_no_run(program: Net) -> None:
 
 
 def test_strict_refuses_silent_flags(program: Net) -> None:
-    """A flag that does nothing is an error, from explain and before the first run."""
+    """A flag without effect is an error, from explain and before the first run."""
     main, fetches = program
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
@@ -363,7 +363,7 @@ def test_strict_refuses_silent_flags(program: Net) -> None:
 
 
 def test_compiled_program_tells_near_misses(program: Net) -> None:
-    """explain() of a program that ran has near misses, of one flag if it is named."""
+    """explain() of a program that ran reports near misses, for one flag if it is named."""
     main, (out, _) = program
     product = paddle.matmul(out, out, transpose_y=True)
     out = paddle.add(out, (product - 1.5 * product).sum(axis=-1, keepdim=True))
@@ -381,7 +381,7 @@ def test_compiled_program_tells_near_misses(program: Net) -> None:
 
 
 def test_a_mark_counts_as_a_change() -> None:
-    """A pass that marks variables of the signature, and changes no op, did something."""
+    """A pass that only marks variables of the signature counts as applied."""
     text = """
 func.func @main(feed %x: tensor<2xf32>, state %s: tensor<2xf32>, state %t: tensor<2xf32>)
     -> (state "s": tensor<2xf32>, state "t": tensor<2xf32>) {
@@ -405,7 +405,7 @@ def test_a_reader_of_another_kind_is_no_near_miss(program: Net) -> None:
 
 
 def test_what_cannot_be_there_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a softmax no op is tried as the end of attention, by however many it could be."""
+    """Without a softmax, no op is tried as the end of attention."""
     tried: list[PdOp] = []
 
     def counted(root: Node, op: PdOp, **given: Any) -> Iterator[Match]:
@@ -452,7 +452,7 @@ PORTABLE = (RESNET, "--platform", "none", "--build-strategy")
 
 
 def test_a_saved_model_is_told_as_it_runs() -> None:
-    """With the passes of its platform, without a strategy too; portably when that is asked for."""
+    """A model is explained with the passes of its platform, or portably on request."""
     model = import_model(MODELS / "infer_lenet" / "model")
     told = model.explain()
     assert "after, for cpu\n" in told and "\nprepare-weights " in told
@@ -464,7 +464,7 @@ def test_a_saved_model_is_told_as_it_runs() -> None:
 
 @pytest.mark.exhaustive
 def test_command_explains_one_flag_and_json() -> None:
-    """--explain=FLAG tells about one flag, --explain-format json is the data."""
+    """--explain=FLAG explains one flag, --explain-format json prints data."""
     given = [*PORTABLE, "fuse_bn_act_ops,fuse_gemm_epilogue"]
     _, _, err = opt(*given, "--explain=fuse_gemm_epilogue")
     assert "fuse_gemm_epilogue (" in err
@@ -492,7 +492,7 @@ def test_command_locks_and_is_strict(tmp_path: Path) -> None:
 
 
 def test_two_flaws_are_no_near_miss() -> None:
-    """The flaw of a tolerant match is one: two are no near miss."""
+    """A near miss has one flaw; two flaws are no near miss."""
     module = parse(next(c for c in FIRING if c.pass_name == "fuse-bn-add-act").before)
     rule = FUSIONS["fuse-bn-add-act"].RULES[0]
     match = matched(module, rule)
@@ -509,14 +509,14 @@ def test_two_flaws_are_no_near_miss() -> None:
 
 
 def test_a_saved_model_is_explained_with_its_outputs() -> None:
-    """What its fetch operators name, not every result that nobody reads."""
+    """The outputs are the fetch operators' variables, not every unread result."""
     model = paddle.import_model(MODELS / "infer_bert_mini" / "model")
     found = paddle.explain(model.program, flags(fused_attention=True, fused_feedforward=True))
     assert {row.name: row.fired for row in found.table()}["fused_attention"] == 2
 
 
 def test_a_plain_program_has_the_passes_of_its_run() -> None:
-    """Looking at a program without a strategy runs no passes that its run does not."""
+    """Explaining a program without a strategy runs only the passes of its run."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4], "float32")

@@ -1,7 +1,7 @@
 """explain names wrong properties: each property of each op of each pattern is changed in turn.
 
-A changed property either goes into the fused op, or the reason names the op and the property and
-says what it should be. The mutants are made from the patterns themselves, not from a list.
+A changed property either goes into the fused op, or the reason names the op, the property and its
+right value. The mutants are derived from the patterns themselves, not from a list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHOICES = {
 
 
 def others(name: str, value: Any) -> Iterator[Any]:
-    """Some other values of a property."""
+    """Yield some other values of a property."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
@@ -49,7 +49,7 @@ def others(name: str, value: Any) -> Iterator[Any]:
 
 
 def changed(op: PdOp, name: str, value: Any) -> PdOp | None:
-    """The op with another property, None when it does not fit or gives another type."""
+    """Copy an op with another property; None if this is invalid or changes the type."""
     attrs = {**op.attr_values(), name: value}
     groups = [list(group) for group in op.operand_groups()]
     operands = [g[0] if len(g) == 1 else g or None for g in groups]
@@ -64,7 +64,7 @@ def changed(op: PdOp, name: str, value: Any) -> PdOp | None:
 
 
 def mutants(case: Case, rule: Fusion) -> Iterator[tuple[ModuleOp, Node, str]]:
-    """The case's program with one property changed, and which one."""
+    """Yield the case's program with one property changed, with node and property."""
     original = parse(case.before)
     match = matched(original, rule)
     assert match is not None
@@ -89,7 +89,7 @@ def mutants(case: Case, rule: Fusion) -> Iterator[tuple[ModuleOp, Node, str]]:
 
 
 def outcome(module: ModuleOp, name: str, rule: Fusion) -> tuple[bool, list[Reason]]:
-    """Whether the rule fired, and all reasons that it gives."""
+    """Return whether the rule fired, and all its reasons."""
     near = NearMisses(module, [(name, rule)])
     outcomes = sweep(module, [(name, rule)], [near])
     reasons = [o.reason for o in (*outcomes, *near.left()) if not isinstance(o, Applied)]
@@ -99,7 +99,7 @@ def outcome(module: ModuleOp, name: str, rule: Fusion) -> tuple[bool, list[Reaso
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("case", "rule"), RULES)
 def test_a_wrong_property_is_named(case: Case, rule: Fusion) -> None:
-    """Fired with the property in the fused op, or the reason names op, property and edit."""
+    """The fused op has the property, or the reason names op, property and edit."""
     whole = parse(case.before)
     assert outcome(whole, case.pass_name, rule)[0]
     unchanged = str(whole)
@@ -119,7 +119,7 @@ def test_a_wrong_property_is_named(case: Case, rule: Fusion) -> None:
 
 @pytest.mark.exhaustive
 def test_every_refusal_says_what_would_help() -> None:
-    """Each refused case of a page, of any fusion, has a smallest edit."""
+    """Each refused case of a page, of any fusion, names a smallest edit."""
     for case in CASES:
         fusion = FUSIONS.get(case.pass_name)
         if case.expected_kind != "refused" or fusion is None:

@@ -1,4 +1,4 @@
-"""With every fusion on the most valuable one wins, in any order of the flags, and is named."""
+"""With all fusions on, the most valuable one wins in any order of the flags, and is named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.phase is Phase.FUSE)
 
 
 def everything() -> ModuleOp:
-    """A program in which every fusion has something to take, and several want the same ops."""
+    """Build a program with a pattern for every fusion, and ops that several fusions match."""
     with fresh() as (main, _):
         image = static.data("image", [2, 4, 6, 6], "float32")
         hidden = nn.Conv2D(4, 4, 3, padding=1, groups=4)(nn.functional.relu(image))
@@ -49,7 +49,7 @@ def module() -> ModuleOp:
 
 
 def strategy(flags: tuple[str, ...]) -> BuildStrategy:
-    """A strategy on which these flags are set, in this order."""
+    """Make a strategy on which these flags are set, in this order."""
     made = BuildStrategy()
     for flag in flags:
         setattr(made, flag, True)
@@ -57,7 +57,7 @@ def strategy(flags: tuple[str, ...]) -> BuildStrategy:
 
 
 def test_every_fusion_happens(module: ModuleOp) -> None:
-    """The program is worth its name."""
+    """Every fusion fires in the program."""
     report = optimize(module.clone(), strategy(FLAGS).pass_context())
     fired = {o.rule for o in report.outcomes if isinstance(o, Applied)}
     fusions = {made.name for _, made in select(report.context) if isinstance(made, FusionPass)}
@@ -66,7 +66,7 @@ def test_every_fusion_happens(module: ModuleOp) -> None:
 
 @pytest.mark.exhaustive
 def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
-    """All orders select the same passes in the same order; some of them run, with one result."""
+    """All orders select the same passes in the same order; runs of some give one result."""
     wanted = [row.pass_name for row, _ in select(PassContext(dict.fromkeys(FLAGS, True)))]
     for order in permutations(FLAGS[:6]):
         flags = dict.fromkeys((*order, *FLAGS[6:]), True)
@@ -81,7 +81,7 @@ def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
 
 
 def test_who_took_what(module: ModuleOp) -> None:
-    """Each pattern that another fusion got is told with the name of that fusion."""
+    """Each pattern that another fusion took is reported with the name of that fusion."""
     report = optimize(module.clone(), strategy(FLAGS).pass_context(), near=True)
     taken = {
         (anchor["pass"], anchor["reason"]["text"].removesuffix(" took it"))
@@ -99,7 +99,7 @@ def test_who_took_what(module: ModuleOp) -> None:
 
 
 def test_a_near_miss_of_a_larger_fusion(module: ModuleOp) -> None:
-    """It is told although a smaller fusion took the op."""
+    """A larger fusion's near miss is reported although a smaller one took the op."""
     with fresh() as (main, _):
         x = static.data("x", [2, 3, 8], "float32")
         hidden = paddle.exp(nn.Linear(8, 12)(x))
@@ -114,7 +114,7 @@ def test_a_near_miss_of_a_larger_fusion(module: ModuleOp) -> None:
 
 
 def test_near_misses_inside_a_branch() -> None:
-    """Ops of regions are told like others, with their lines."""
+    """Ops in regions are reported like others, with their lines."""
     with fresh() as (main, _):
         x = static.data("x", [2, 4], "float32")
         layer = nn.Linear(4, 4)
@@ -135,7 +135,7 @@ def test_near_misses_inside_a_branch() -> None:
 
 
 def test_a_pass_before_the_fusions_took_them() -> None:
-    """In inference fold-batch-norm has the norms, and is named."""
+    """In inference, fold-batch-norm takes the norms, and is named."""
     with fresh() as (main, _):
         x = static.data("x", [2, 4, 6, 6], "float32")
         hidden = x
@@ -167,7 +167,7 @@ def test_a_pass_before_the_fusions_took_them() -> None:
 
 
 def test_a_place_is_one_candidate() -> None:
-    """Adds without a product, and relus without a norm, are no candidates; a place counts once."""
+    """Adds without a product and relus without a norm are no candidates; a place counts once."""
     with fresh() as (main, _):
         x = static.data("x", [2, 8], "float32")
         hidden = nn.functional.relu(nn.Linear(8, 8)(x))
@@ -183,7 +183,7 @@ def test_a_place_is_one_candidate() -> None:
 
 
 def test_a_pattern_that_is_taken_and_refused() -> None:
-    """Where another fusion has the ops, the reason is the one that would stand without it."""
+    """When another fusion has the ops, the reason is the one without that fusion."""
     with fresh() as (main, _):
         x = static.data("x", [2, 8], "float32")
         hidden = nn.functional.relu(nn.Linear(8, 8)(x))

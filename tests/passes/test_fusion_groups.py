@@ -1,4 +1,4 @@
-"""Fusion groups: the cut, the choice of kept values, the order of ops, and whole programs."""
+"""Fusion groups: the cut, the choice of stored values, the order of ops, and whole programs."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ NODES = range(5)
 
 
 def cost_of(edges: Edges, side: set[int]) -> int:
-    """The capacity of the edges that leave a side."""
+    """Sum the capacities of the edges that leave a side."""
     return sum(c for (start, end), c in edges.items() if start in side and end not in side)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(st.tuples(*[st.sampled_from(NODES)] * 2), st.integers(0, 9), max_size=14))
 def test_no_cut_is_cheaper(edges: Edges) -> None:
-    """Of all sides with the source and without the sink."""
+    """The cut is minimal over all sides with the source and without the sink."""
     edges = {(a, b): c for (a, b), c in edges.items() if a != b}
     source, sink, *inner = NODES
     found = source_side(edges, source, sink)
@@ -60,13 +60,13 @@ def test_no_cut_is_cheaper(edges: Edges) -> None:
 
 
 def test_a_cut_that_is_not_there() -> None:
-    """An error, not an endless flow."""
+    """Without a finite cut there is an error, not an endless flow."""
     with pytest.raises(ValueError, match="no cut separates 0 from 1"):
         source_side({(0, 2): UNCUT, (2, 1): UNCUT}, 0, 1)
 
 
 def test_the_smallest_side_of_equal_cuts() -> None:
-    """What is read first is kept."""
+    """Of equal cuts, the side that is nearest to the source is chosen."""
     assert source_side({(0, 2): 3, (2, 3): 3, (3, 1): 3}, 0, 1) == {0}
 
 
@@ -88,7 +88,7 @@ BOTH = pytest.mark.parametrize("made", [GroupReductions(least=0), GroupElementwi
 
 @BOTH
 def test_planted_groups(made: GroupOps) -> None:
-    """Outputs, gradients and state are the same, and a second run finds nothing."""
+    """Outputs, gradients and state are preserved, and a second run makes no change."""
     fired = 0
 
     @settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore
@@ -109,7 +109,7 @@ def test_planted_groups(made: GroupOps) -> None:
 @pytest.mark.exhaustive
 @BOTH
 def test_planted_groups_by_xla(made: GroupOps) -> None:
-    """The same by XLA, and the bits of programs without a derivative."""
+    """XLA agrees, bit by bit for programs without a derivative."""
     check_pass(made, plant=PLANTED, examples=20, must_fire=6)
 
 
@@ -132,7 +132,7 @@ func.func @main(feed %x: tensor<64x64xf32>, state %w: tensor<64x64xf32>) -> (
 
 
 def kept_in(*lines: str) -> list[set[str]]:
-    """The names of the kept ops of each group of a program with these ops in it."""
+    """Return the names of the stored ops in each group of a program with these ops."""
     module = parse(PROGRAM.format(lines="\n".join(lines)))
     GroupReductions(least=0).rewrite(module)
     return [
@@ -143,31 +143,31 @@ def kept_in(*lines: str) -> list[set[str]]:
 
 
 def test_cheap_ops_are_computed_again() -> None:
-    """A relu and a norm cost less than what keeping them takes."""
+    """A relu and a norm are recomputed, as storing them costs more."""
     lines = "%n, %m, %v = pd.layer_norm(%a)", "%r = pd.relu(%n)", "%b = pd.matmul(%r, %w)"
     assert kept_in(*lines) == [set()]
 
 
 def test_dear_ops_are_kept() -> None:
-    """A power costs more than its bytes."""
+    """A power is stored, as recomputing it costs more."""
     lines = "%p = pd.pow(%a) {factor = 1.7}", "%b = pd.matmul(%p, %w)"
     assert kept_in(*lines) == [{"p"}]
 
 
 def test_products_are_kept() -> None:
-    """The derivative of what follows a product in a group starts from it."""
+    """A product in a group is stored, as the derivative of later ops starts from it."""
     lines = "%n = pd.relu(%a)", "%c = pd.matmul(%n, %w)", "%b = pd.exp(%c)"
     assert kept_in(*lines) == [{"c"}]
 
 
 def notes(text: str) -> list[str]:
-    """What is told of each group of a program."""
+    """List the notes on the groups of a program."""
     outcomes = GroupReductions(least=0).rewrite(parse(text))
     return [outcome.note for outcome in outcomes if isinstance(outcome, Applied)]
 
 
 def test_what_is_told_of_a_group() -> None:
-    """What a derivative keeps less, where one goes through the group."""
+    """The note has the bytes that the derivative saves, if one passes through the group."""
     text = PROGRAM.format(lines="%e = pd.softmax(%a)\n%b = pd.matmul(%e, %w)")
     held = "holds softmax, matmul, assign; 32768 bytes stay inside"
     assert notes(text) == [f"{held}; the derivative keeps 10978 bytes less"]
@@ -180,7 +180,7 @@ def reasons(found: list[Any]) -> set[str]:
 
 
 def test_both_products_of_a_common_reader() -> None:
-    """Products that do not read each other may be in one group."""
+    """Products that do not depend on each other may be in one group."""
     module = parse(PROGRAM.format(lines="%c = pd.matmul(%w, %x)\n%b = pd.multiply(%a, %c)"))
     outcomes = GroupReductions(least=0).rewrite(module)
     assert applied(outcomes) == 1
@@ -190,7 +190,7 @@ def test_both_products_of_a_common_reader() -> None:
 
 
 def grouped(text: str) -> list[list[str]]:
-    """The names of the ops in each group of a program, after grouping."""
+    """Group the ops of a program, and list the names in each group."""
     module = parse(text)
     GroupReductions(least=0).rewrite(module)
     return [
@@ -233,7 +233,7 @@ func.func @main(feed %x: tensor<3x1xf32>, state %c: tensor<3x1xf32>, state %w: t
 
 
 def test_a_copied_op_that_another_group_yields() -> None:
-    """Each group that copies an op computes it, whichever group is made first."""
+    """Each group that copies an op computes it, in whatever order groups are formed."""
     module = parse(COPIED)
     changed = module.clone()
     assert applied(GroupElementwise(least=0).rewrite(changed)) == 2
@@ -242,7 +242,7 @@ def test_a_copied_op_that_another_group_yields() -> None:
 
 
 def test_a_group_of_whole_numbers_has_no_derivative() -> None:
-    """What follows it is on the path of none, before and after the group is made."""
+    """Consumers of an integer group are on no path of derivatives, before and after grouping."""
     module = parse("""
 func.func @main(feed %x: tensor<4x4xf32>, state %w: tensor<f32>) -> (
   fetch "f": tensor<4x4xf32>,
@@ -263,7 +263,7 @@ func.func @main(feed %x: tensor<4x4xf32>, state %w: tensor<f32>) -> (
 
 
 def test_what_is_computed_from_more_than_arguments_is_not_copied() -> None:
-    """A copy would keep what it is computed from, for each reader again."""
+    """An op with computed operands is not copied, as each copy would keep the operands."""
     text = """
 func.func @main(feed %x: tensor<4x4xf32>) -> (fetch "y": tensor<4x4xf32>) {
   %s = pd.cumsum(%x) {axis = 0}
@@ -281,7 +281,7 @@ func.func @main(feed %x: tensor<4x4xf32>) -> (fetch "y": tensor<4x4xf32>) {
 
 
 def test_what_is_fetched_is_not_copied() -> None:
-    """It would be computed twice, since it has to be stored in any case."""
+    """A fetched op is not copied: it is stored in any case, and a copy would compute it twice."""
     text = """
 func.func @main(feed %x: tensor<4x4xf32>) -> (
   fetch "r": tensor<4x4xf32>, fetch "y": tensor<4x4xf32>
@@ -301,7 +301,7 @@ def norm() -> Any:
 
 @pytest.mark.exhaustive
 def test_several_devices() -> None:
-    """Two replicas train as with loose ops."""
+    """Two replicas train as without groups."""
     losses, state, (module, _) = run(norm, devices=2, rows=8, build_cinn_pass=True)
     plain_losses, plain_state, _ = run(norm, devices=2, rows=8)
     assert ops_of(module)["fusion_group"] == 1

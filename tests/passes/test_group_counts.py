@@ -1,4 +1,4 @@
-"""The groups of saved models: how many ops are in them, and why others are not."""
+"""The groups of saved models: the number of ops in them, and the reasons for ops outside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "fusion-groups.md"
 
 @dataclass
 class Count:
-    """The groups of a program with `build_cinn_pass`, and the kernels that a GPU has for them."""
+    """The groups of a program with `build_cinn_pass`, and the number with a GPU kernel."""
 
     groups: int = 0
     inside: int = 0
@@ -35,14 +35,14 @@ class Count:
     outside: Counter[str] = field(default_factory=Counter[str])
 
     def row(self, name: str) -> str:
-        """A row of the table in the documentation."""
+        """Format a row of the table in the documentation."""
         reasons = ", ".join(f"{name} {count}" for name, count in self.outside.most_common())
         counts = f"{self.inside + self.loose} | {self.groups} | {self.inside} | {self.kernels}"
         return f"| {name} | {counts} | {reasons} |"
 
 
 def count_groups(file: Path) -> Count:
-    """The count for a saved program; ops in the regions of loops and branches are not counted."""
+    """Count the groups of a saved program; ops in regions of loops and branches do not count."""
     read = read_program_only(file)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
     report = optimize(module, PassContext({"build_cinn_pass": True}, platform="cpu"))
@@ -66,7 +66,7 @@ def count_groups(file: Path) -> Count:
 
 
 def program_of(case: Path) -> Path | None:
-    """The main program of a case; those of text need lengths, too."""
+    """Find the main program of a case; None for text models, which need lengths, too."""
     files = [file for file in program_files() if case in file.parents]
     main = (file for file in files if "startup" not in file.name and "text_lod" not in str(file))
     return next(main, None)
@@ -74,7 +74,7 @@ def program_of(case: Path) -> Path | None:
 
 @pytest.mark.exhaustive
 def test_groups_of_models() -> None:
-    """The table in the documentation is that of the models kept here; others can be grouped."""
+    """The table in the documentation matches the repository's models; others can be grouped."""
     text = PAGE.read_text("utf-8")
     rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines()}
     for case in cases():

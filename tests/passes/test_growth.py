@@ -1,4 +1,4 @@
-"""How the work of passes grows with a program, by the calls of functions, which no load changes."""
+"""The growth of the passes' work with a program, in calls of functions, independent of load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Steps = Callable[[int], Sequence[str]]
 
 
 def calls(function: Callable[[], Any]) -> int:
-    """The number of calls of functions, of Python and of C, while one runs."""
+    """Count the calls of Python and C functions while a function runs."""
     count = 0
 
     def one(*_: Any) -> None:
@@ -53,7 +53,7 @@ def part_of(ops: int, layer: Sequence[str]) -> list[str]:
     ids=["chain", "two values", "layers", "fetches", "long layers", "many rows"],
 )
 def test_roll_layers(steps: Steps, distance: int) -> None:
-    """Four times the ops take five times the calls at most."""
+    """Four times the ops take at most five times the calls."""
 
     def work(ops: int) -> int:
         made = module(steps(ops), range(0, ops, distance) if distance else ())
@@ -63,7 +63,7 @@ def test_roll_layers(steps: Steps, distance: int) -> None:
 
 
 def branches(count: int) -> ModuleOp:
-    """Branches on one flag, one after the other, each with an op inside."""
+    """Build a chain of branches on one flag, each with an op inside."""
     lines, value = list[str](), "x"
     for number in range(count):
         inside = [f"%{s}{number} = pd.{s}(%{value}) : {X}" for s in ("tanh", "relu")]
@@ -82,7 +82,7 @@ def branches(count: int) -> ModuleOp:
 
 @pytest.mark.exhaustive
 def test_cse_of_branches() -> None:
-    """Regions are no reason to compare each op with all before."""
+    """Ops with regions are not compared with all earlier ops."""
 
     def work(count: int) -> int:
         made = branches(count)

@@ -1,4 +1,4 @@
-"""Caches as buffers: the page of the pass, and generated decoders at every length."""
+"""Caches in buffers: the page of the pass, and generated decoders at every length."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = ((1, 4), (3, 4), (5, 8), (6, 16))
 
 
 def feeds_of(module: ModuleOp, past: int, generator: np.random.Generator) -> dict[str, Array]:
-    """Feeds and state of a program; axes of unknown size have so many rows, a mask one more."""
+    """Make feeds and state of a program; open axes have `past` rows, a mask one more."""
     found: dict[str, Array] = {}
     for port in signature_of(module).arguments:
         more = past + 1 if port.name == "m" else past
@@ -44,7 +44,7 @@ def feeds_of(module: ModuleOp, past: int, generator: np.random.Generator) -> dic
 def in_buffers(
     module: ModuleOp, masked: Masked, inputs: dict[str, Array], past: int, size: int
 ) -> dict[str, Array]:
-    """The fetches of a program with buffers of this size."""
+    """Compute the fetches of a program with buffers of this size."""
     rows = {PAST: (past, size)}
     given = dict(inputs)
     for name, axes in masked.feeds.items():
@@ -69,7 +69,7 @@ def in_buffers(
 
 
 def assert_equal_at_every_length(module: ModuleOp, seed: int = 0) -> None:
-    """A program computes in buffers what it computes without, whatever their sizes."""
+    """Check that a program in buffers of any size gives the same fetches."""
     rewritten, generator = module.clone(), np.random.default_rng(seed)
     masked = keep_caches(rewritten)
     rewritten.verify()
@@ -85,7 +85,7 @@ def assert_equal_at_every_length(module: ModuleOp, seed: int = 0) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_page(case: Case) -> None:
-    """The program of a case becomes the one of the page, or is left alone for its reason."""
+    """The program of a case becomes the page's, or is declined with its reason."""
     before = parse(case.before, case.title)
     after = before.clone()
     outcomes = KeepCaches().rewrite(after)
@@ -123,7 +123,7 @@ STEPS = (
 
 
 def generated(seed: int) -> str:
-    """A decoder of some layers, each of which computes something with two caches."""
+    """Build a decoder of some layers, each with two caches."""
     generator = np.random.default_rng(seed)
     feeds, body, fetches, x = ["feed %x: tensor<2x1x4xf32>"], list[str](), list[str](), "%x"
     for layer in range(int(generator.integers(1, 4))):
@@ -155,5 +155,5 @@ def generated(seed: int) -> str:
 
 @pytest.mark.parametrize("seed", [*share(range(30))])
 def test_generated_decoders(seed: int) -> None:
-    """They compute in buffers of any size what they compute without, at every length."""
+    """Decoders give the same results in buffers of any size, at every length."""
     assert_equal_at_every_length(parse(generated(seed)), seed)

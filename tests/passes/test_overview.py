@@ -19,20 +19,20 @@ F = nn.functional
 
 @contextmanager
 def fresh() -> Iterator[static.Program]:
-    """A program of its own."""
+    """Set a new default program."""
     with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
         yield static.default_main_program()
 
 
 def conv_bn(x: static.Variable, channels: int, kernel: int, stride: int = 1) -> static.Variable:
-    """A convolution and a batch normalisation."""
+    """Build a convolution and a batch normalization."""
     padding = kernel // 2
     conv = static.nn.conv2d(x, channels, kernel, stride=stride, padding=padding, bias_attr=False)
     return static.nn.batch_norm(conv)
 
 
 def bottleneck(x: static.Variable, channels: int, stride: int) -> static.Variable:
-    """A residual block of three convolutions."""
+    """Build a residual block of three convolutions."""
     y = F.relu(conv_bn(x, channels, 1))
     y = F.relu(conv_bn(y, channels, 3, stride))
     y = conv_bn(y, 4 * channels, 1)
@@ -41,7 +41,7 @@ def bottleneck(x: static.Variable, channels: int, stride: int) -> static.Variabl
 
 
 def resnet(blocks: tuple[int, ...]) -> static.Variable:
-    """The loss of a training step of a ResNet with so many blocks in each stage."""
+    """Build a training step of a ResNet with so many blocks in each stage; return the loss."""
     image = static.data("image", [None, 3, 32, 32], "float32")
     label = static.data("label", [None, 1], "int64")
     x = F.max_pool2d(F.relu(conv_bn(image, 64, 7, 2)), 3, 2, 1)
@@ -56,7 +56,7 @@ def resnet(blocks: tuple[int, ...]) -> static.Variable:
 
 @pytest.fixture(scope="module")
 def resnet50() -> Explanation:
-    """What three flags do to the training step of a ResNet-50, one of whose sums is fetched."""
+    """Explain three flags on a training step of ResNet-50, one of whose sums is fetched."""
     with fresh() as main:
         loss = resnet((3, 4, 6, 3))
         sums = [op for op in main.global_block().ops if op.type == "elementwise_add"]
@@ -81,7 +81,7 @@ def test_one_screen(resnet50: Explanation) -> None:
 
 @pytest.mark.exhaustive
 def test_did_my_residual_blocks_fuse(resnet50: Explanation) -> None:
-    """A line for all that did, one for the block that did not, with the reason."""
+    """Fused blocks share a line; the block that was not fused has one with the reason."""
     blocks = [row for row in resnet50.blocks() if row.kind == "residual block"]
     assert [(row.count, len(row.ops.split(", "))) for row in blocks] == [(4, 4), (11, 4), (1, 4)]
     fused = {(each.ops, count) for each, count in blocks[1].fused}
@@ -95,7 +95,7 @@ def test_did_my_residual_blocks_fuse(resnet50: Explanation) -> None:
 
 
 def test_gains(resnet50: Explanation) -> None:
-    """Fusions of one sweep have op counts and times of their own."""
+    """Fusions of one sweep have separate op counts and times."""
     rows = {row.name: row for row in resnet50.table()}
     first, second = rows["fuse_bn_add_act_ops"], rows["fuse_bn_act_ops"]
     assert (first.fired, first.candidates) == (15, 16)
@@ -113,7 +113,7 @@ def test_gains(resnet50: Explanation) -> None:
 
 
 def test_kinds_of_refusals(resnet50: Explanation) -> None:
-    """One row for each kind, with its number, the edit and the lines; ops by their family."""
+    """Each kind of refusal is a row with count, edit and lines; ops are named by family."""
     rows = resnet50.refusals()
     (fetched,) = [row for row in rows if row.kind == "used-elsewhere"]
     assert (rows[0], fetched.count, len(fetched.lines)) == (fetched, 1, 1)
@@ -131,7 +131,7 @@ def test_kinds_of_refusals(resnet50: Explanation) -> None:
 
 
 def test_the_blocks_of_a_transformer() -> None:
-    """Attention and feed-forward are a block each, whose fusions take all their ops."""
+    """Attention and feed-forward are one block each, whose ops are all fused."""
     with fresh() as main:
         x = static.data("x", [None, 8, 16], "float32")
         layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1)
@@ -145,7 +145,7 @@ def test_the_blocks_of_a_transformer() -> None:
 
 
 def test_a_plain_program_has_no_blocks_to_show() -> None:
-    """Without fusions there is nothing to say of layers."""
+    """Without fusions the report has no section on layers."""
     with fresh() as main:
         out = static.nn.fc(static.data("x", [None, 4], "float32"), 3)
         found = paddle.explain(main, fetch_list=[out])
@@ -153,7 +153,7 @@ def test_a_plain_program_has_no_blocks_to_show() -> None:
 
 
 def test_fusions_in_a_loop() -> None:
-    """The ops of a loop are ops of its block."""
+    """The ops of a loop belong to its block."""
     with fresh() as main:
         x = static.data("x", [2, 4], "float32")
         weight = static.create_parameter([4, 4], "float32")
@@ -173,7 +173,7 @@ def test_fusions_in_a_loop() -> None:
 
 
 def test_measured_steps() -> None:
-    """A feed as `measure`: the time of a step, and without each flag; nothing is trained."""
+    """With `measure`, a step is timed with all flags and without each; state does not change."""
     with fresh() as main, static.scope_guard(static.Scope()):
         loss = paddle.mean(static.nn.fc(static.data("x", [None, 4], "float32"), 3))
         paddle.optimizer.SGD(0.1).minimize(loss)
@@ -194,7 +194,7 @@ def test_measured_steps() -> None:
 
 
 def test_no_batch_norm_is_missed_where_there_is_none() -> None:
-    """A convolution without one is no candidate of the pass that folds them, and not refused."""
+    """A convolution without a batch norm is no candidate for folding, and not refused."""
     with fresh() as main:
         x = static.data("x", [2, 3, 8, 8], "float32")
         out = F.relu(static.nn.conv2d(x, 4, 3))
@@ -205,7 +205,7 @@ def test_no_batch_norm_is_missed_where_there_is_none() -> None:
 
 
 def test_a_group_is_one_op() -> None:
-    """Ops in groups, and those that prepare weights, are no more ops of a step."""
+    """Ops in groups, and ops that prepare weights, do not count as ops of a step."""
     with fresh() as main:
         x = static.data("x", [64, 512], "float32")
         away = x - paddle.mean(x, axis=-1, keepdim=True)
@@ -227,7 +227,7 @@ def test_a_group_is_one_op() -> None:
 
 
 def test_a_fusion_of_several_new_ops() -> None:
-    """Its row counts all that it made; what is prepared before steps is no cost of a step."""
+    """A fusion's row counts all its new ops; preparation is no cost of a step."""
     with fresh() as main:
         x = static.data("x", [None, 3, 8, 8], "float32")
         out = conv_bn(x, 4, 3)

@@ -1,6 +1,6 @@
-"""Padded feeds, op by op: with masks, a program on padded rows computes what it computes without.
+"""Padded feeds, op by op: with masks, a program on padded rows gives the same results.
 
-Every sample of every op is run with each axis padded, where a rule says that it can be.
+Every sample of every op is run with each axis padded, where a rule supports it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Padding = list[Axes]
 
 
 def paddings(operands: Sequence[Array]) -> Iterator[Padding]:
-    """Each axis of each operand by itself, then all axes of one size together."""
+    """Yield each axis of each operand alone, then all axes of one size together."""
     for index, array in enumerate(operands):
         for at, size in enumerate(array.shape):
             if size:
@@ -82,7 +82,7 @@ def paddings(operands: Sequence[Array]) -> Iterator[Padding]:
 
 
 def module_of(op_class: type[PdOp], case: Sample, padding: Padding) -> ModuleOp:
-    """A module that feeds the op and fetches its results; padded axes are of unknown size."""
+    """Build a module that feeds the op and fetches its results; padded axes are open."""
     operands = flat(case)
     types = [
         tensor(
@@ -114,7 +114,7 @@ def module_of(op_class: type[PdOp], case: Sample, padding: Padding) -> ModuleOp:
 
 
 def run_padded(module: ModuleOp, masked: Masked, feeds: dict[str, Array], axes: Any) -> Any:
-    """The fetches of a masked module on padded feeds, cut to the data."""
+    """Run a masked module on padded feeds, and cut the fetches to the data."""
     size = next(
         array.shape[at]
         for name, array in feeds.items()
@@ -209,5 +209,5 @@ def test_factors_join() -> None:
 
 
 def test_every_rule_is_for_an_op_that_exists() -> None:
-    """No rule is for nothing, and most ops of networks have one."""
+    """Each rule has an op, and most ops of networks have a rule."""
     assert sum(has_rule(op) for op in ALL) > 150

@@ -1,4 +1,4 @@
-"""Padded images: their sizes after windows and scaling, and the ops that cannot take them."""
+"""Padded images: their sizes after windows and scaling, and unsupported ops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEPS = [
 
 
 def test_extents_are_the_sizes() -> None:
-    """Windows of windows of scaled images have the size of one extent."""
+    """Windows of windows of scaled images have the size of their extent."""
     for steps in itertools.product(STEPS, repeat=3):
         dim: Dim = ("h",)
         try:
@@ -38,7 +38,7 @@ def test_extents_are_the_sizes() -> None:
 
 
 def test_equal_sizes_have_one_form() -> None:
-    """Images that keep their size keep their dimension."""
+    """Images whose size does not change keep their dimension."""
     assert windows(("h",), 0, 1) == ("h",)
     assert windows(("h",), 1, 2) == windows(("h",), 1, 2) == (Extent("h", 1, 2),)
     assert windows(scale_dim(("h",), 4, 0), 1, 2) == scale_dim(("h",), 2, 0)
@@ -79,7 +79,7 @@ NETS = {
 
 
 def padded_run(text: str, size: int, room: int) -> tuple[np.ndarray, np.ndarray, str]:
-    """The result on images of this height, the one with padding, and what speaks against it."""
+    """Return the result on images of this height, the padded result, and the misfit."""
     rng = np.random.default_rng(size)
     rows = {"h": (size, size + room)}
     image = rng.normal(size=(1, 2, size, 8)).astype("float32")
@@ -116,7 +116,7 @@ def test_networks_of_images(net: str, size: int, room: int) -> None:
 
 
 def test_images_that_meet_must_have_one_size() -> None:
-    """Down and up again, an odd height is another one: the run says so before it pads."""
+    """An odd height changes when scaled down and up: the run reports it before padding."""
     body = NETS["up again"]
     module = parse_text(HEAD.replace("TYPE", "tensor<1x2x?x8xf32>") + body + "\n}")
     masked = mask_padding(module, {"x": (None, None, ("h",), None)})
@@ -126,7 +126,7 @@ def test_images_that_meet_must_have_one_size() -> None:
 
 
 def test_images_may_be_too_small() -> None:
-    """Without padding they are an error, so with padding they must not be a result."""
+    """Images that are an error without padding are one with padding, too."""
     text = HEAD.replace("TYPE", "tensor<1x2x?x6xf32>") + (
         "\n  %y = pd.conv2d(%x, %w)\n  func.return %y : tensor<1x2x?x6xf32>\n}"
     )

@@ -47,7 +47,7 @@ no pattern
 
 
 def test_signatures_take_few_lines() -> None:
-    """Arguments follow each other; the results stay on one line if they fit on one."""
+    """Arguments share lines; the results stay on one line if they fit."""
     module = parse(TEXT)
     text = page_text(module)
     assert text.splitlines()[:4] == [
@@ -72,20 +72,20 @@ def test_signatures_take_few_lines() -> None:
     ],
 )
 def test_a_diff_leads_to_the_program(old: str, new: str) -> None:
-    """The shortest diff that leads from one text to another one does."""
+    """Applying the shortest diff between two texts gives the second one."""
     changed = TEXT.replace(old, new, 1)
     found = difference(TEXT, changed)
     assert apply_diff(found, TEXT) == changed
 
 
 def test_a_diff_of_equal_lines() -> None:
-    """As many lines around a change as make its place certain."""
+    """A change has as many lines of context as make its place unique."""
     twice = "a\nb\na\nb\nc"
     assert difference(twice, "a\nb\na\nx\nc").splitlines() == [" b", " a", "-b", "+x", " c"]
 
 
 def test_page_with_a_diff(tmp_path: Path) -> None:
-    """The case has its program in full, and the case from which the diff leads to it."""
+    """The case has its whole program, and the case that its diff starts from."""
     page = tmp_path / "cse.md"
     page.write_text(PAGE, "utf-8")
     full, sigmoid = load_page(page)
@@ -94,7 +94,7 @@ def test_page_with_a_diff(tmp_path: Path) -> None:
 
 
 def test_page_with_changes(tmp_path: Path) -> None:
-    """A result as a diff from the program before is the body alone where the signature is kept."""
+    """A result as a diff shows only the body where the signature does not change."""
     page, changes = (
         tmp_path / "cse.md",
         "-  %b = pd.relu(%a)\n-  %c = pd.relu(%b)\n+  %c = pd.tanh(%a)",
@@ -112,7 +112,7 @@ def test_page_with_changes(tmp_path: Path) -> None:
 
 
 def test_changes_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are an error that names the case, until they are written again."""
+    """A diff that does not apply is an error that names the case, until pages are updated."""
     page = tmp_path / "cse.md"
     shown = f"# cse\n\n## Fewer\n\n```mlir\n{TEXT}\n```\n\n```diff\n-  %e = pd.exp(%a)\n```\n"
     page.write_text(shown, "utf-8")
@@ -123,7 +123,7 @@ def test_changes_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_empty_result_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new case needs its program alone, and is written once, however often it runs."""
+    """A new case needs only its program; its result is written once."""
     page = tmp_path / "cse.md"
     twice = TEXT.replace("%b = pd.relu(%a)", "%b = pd.relu(%x)")  # nothing reads %a then
     page.write_text(f"# cse\n\n## Twice\n\n```mlir\n{twice}\n```\n\n```mlir\n```\n\nEnd.\n")
@@ -144,7 +144,7 @@ def test_an_empty_result_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_wrong_diffs(tmp_path: Path, wrong: str, message: str) -> None:
-    """A diff from an unknown case, or of lines that this one lacks, is an error."""
+    """A diff from an unknown case, or with lines that this one lacks, is an error."""
     page = tmp_path / "cse.md"
     page.write_text(wrong, "utf-8")
     with pytest.raises(ValueError, match=message):

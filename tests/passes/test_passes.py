@@ -67,20 +67,20 @@ quick = settings(
 
 
 def is_large(rule: Fusion) -> bool:
-    """True for patterns that are planted as a whole."""
+    """Return whether a pattern is planted as a whole."""
     return planter_of(rule) is not None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page(case: Case) -> None:
-    """What the page says happens; a rewritten program has the same numbers by the interpreter."""
+    """The outcome is the page's; a rewritten program has the same numbers in the interpreter."""
     check_case(case, interpret_module)
 
 
 @pytest.mark.every(20)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
 def test_page_by_xla(case: Case) -> None:
-    """The same, computed by XLA where it can compile the program."""
+    """The outcome is the page's, with numbers by XLA where it can compile the program."""
     by_op = any(data_sized(parse(case.before)))
     check_case(case, interpret_module if by_op else run_module)
 
@@ -93,7 +93,7 @@ def test_every_pass_has_a_page() -> None:
 
 
 def test_every_reason_has_a_page() -> None:
-    """Each named reason for which a fusion declines is shown by a refused case, or tested here."""
+    """Each named reason to decline is shown by a refused case, or tested here."""
     source = Path(__file__).parents[2] / "graphopt" / "passes"
     named = {
         name
@@ -123,7 +123,7 @@ def test_every_reason_has_a_page() -> None:
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 @pytest.mark.slow
 def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
-    """Outputs, gradients and updated state stay the same, and the fusion really fires."""
+    """Outputs, gradients and state are preserved, and the fusion fires."""
     seen: Counter[str] = Counter()
     large = is_large(fusion.RULES[0])
 
@@ -142,7 +142,7 @@ def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
 
 @pytest.mark.slow
 def test_everything_on_preserves_meaning() -> None:
-    """All fusions of the pipeline together; large patterns are in test_transformer_fusions.py."""
+    """All fusions together preserve meaning; test_transformer_fusions.py has large patterns."""
     context = PassContext({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
     passes = [made for _, made in select(context) if isinstance(made, FusionPass)]
     rules = [(made.name, rule) for made in passes for rule in made.RULES]
@@ -168,13 +168,13 @@ class AnyScale(Fusion):
     root = Node(Scale, x)
 
     def build(self, match: Match) -> PdOp:
-        """Nothing replaces it; the pattern is only planted."""
+        """Raise: the pattern is only planted, and nothing replaces it."""
         raise AssertionError
 
 
 @pytest.mark.exhaustive
 def test_fold_identity_preserves_meaning() -> None:
-    """Folding copies and scales by one changes no output, gradient or state, and it happens."""
+    """Folding copies and scales by one preserves outputs, gradients and state, and fires."""
     folded = 0
 
     @settings(quick, max_examples=20)
@@ -196,7 +196,7 @@ def test_fold_identity_preserves_meaning() -> None:
 @pytest.mark.every(5)
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
-    """A second sweep finds nothing to do, and the signature never changes."""
+    """A second sweep makes no change, and the signature never changes."""
 
     @settings(quick, max_examples=examples(60))
     @given(programs(plant=fusion.RULES))
@@ -213,7 +213,7 @@ def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 @pytest.mark.slow
 def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
-    """The property test notices a fusion that forgets the root op: it is no rubber stamp."""
+    """The property test fails for a fusion that omits the root op."""
     caught, large = 0, is_large(fusion.RULES[0])
 
     @settings(quick, max_examples=5 if large else 12)
@@ -238,12 +238,12 @@ def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
 
 
 def generated_ops(module: ModuleOp) -> list[Operation]:
-    """Every op of a module in order."""
+    """List every op of a module in order."""
     return list(module.walk())
 
 
 def test_larger_pattern_wins() -> None:
-    """An add that ends a linear layer is not taken by add + activation, and the reason says so."""
+    """An add that ends a linear layer is not taken by add + activation, with a reason."""
     page = next(page for page in PAGES if page.stem == "fuse-gemm-epilogue")
     from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
     from graphopt.passes.fusions.fuse_gemm_epilogue import Linear
@@ -261,7 +261,7 @@ def test_larger_pattern_wins() -> None:
 
 
 def test_one_schedule() -> None:
-    """Fusions share a sweep between two clean-ups; every other pass is a step of its own."""
+    """Fusions share a sweep between two clean-ups; every other pass is a separate step."""
     context = PassContext({"fuse_gemm_epilogue": True, "fuse_bn_act_ops": True}, platform="cpu")
     found = steps(context)
     assert [name for step in found for name in step.names.split(", ") if name != "dce"] == [

@@ -26,7 +26,7 @@ QUICK = settings(
 
 @st.composite
 def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
-    """A shape with windows that fit it; some miss elements, some overlap."""
+    """Draw a shape with windows that fit it; some skip elements, some overlap."""
     slides = draw(
         st.lists(
             st.tuples(
@@ -45,7 +45,7 @@ def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
 def test_averages_of_windows_that_differ(
     sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sums of slices are those of gathered elements; so are their derivatives."""
+    """Sums of slices equal sums of gathered elements, with their derivatives."""
     x = np.random.default_rng(0).standard_normal((2, *sizes, 3)).astype("float32")
     windows = [
         pool.adaptive_windows(size, number) for size, number in zip(sizes, (3, 5), strict=True)
@@ -67,7 +67,7 @@ def test_averages_of_windows_that_differ(
 def test_gradients(
     case: tuple[tuple[int, ...], Slides], seed: int, ties: bool, is_sum: bool
 ) -> None:
-    """Values and gradients are those of XLA, also where several elements are the largest."""
+    """Values and gradients equal XLA's, also where several elements are the largest."""
     shape, slides = case
     random = np.random.default_rng(seed)
     x = random.integers(0, 3, shape).astype(float) if ties else random.normal(size=shape)
@@ -96,7 +96,7 @@ def test_gradients(
     [((3, 2, (1, 1)), (3, 2, (1, 0))), ((1, 1, (0, 0)), (2, 3, (0, 1))), ((2, 2, (0, 0)),) * 2],
 )
 def test_places(slides: Slides) -> None:
-    """Of equal maxima the first counts, of minus infinities the first that is no padding."""
+    """Of equal maxima the first is chosen, of minus infinities the first outside the padding."""
     values = np.array([-np.inf, 0, 1, np.inf, np.nan], np.float32)
     found = jax.jit(lambda x: largest_with_places(x, slides))
     for most in (2, 4, 5):
@@ -124,7 +124,7 @@ def test_places(slides: Slides) -> None:
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("kind", ["kernel", "adaptive", "global"])
 def test_tiles(layout: str, kind: str) -> None:
-    """Averages of large windows side by side, with their derivatives."""
+    """Averages of large adjacent windows are right, with their derivatives."""
     sizes, counts = (8, 10), {"global": (1, 1)}.get(kind, (2, 2))
     options = {
         "kernel": "kernel_size = [4, 5], strides = [4, 5], paddings = [0, 0]",
@@ -147,7 +147,7 @@ def test_tiles(layout: str, kind: str) -> None:
 
 @pytest.mark.exhaustive
 def test_second_derivative() -> None:
-    """The gradient of a gradient, which is linear in the cotangent, and rows side by side."""
+    """The gradient's gradient is right, and rows can be mapped by vmap."""
     slides = ((1, 1, (0, 0)), (3, 2, (1, 1)))
     x = np.random.default_rng(0).normal(size=(2, 7)).astype("float32")
 
@@ -179,7 +179,7 @@ func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}})
 
 @pytest.mark.exhaustive
 def test_the_pass_preserves_meaning() -> None:
-    """Generated pools of both layouts, with strides, padding and windows over the edge."""
+    """Generated pools keep their results: both layouts, strides, padding, partial windows."""
     fired = 0
 
     @settings(QUICK, max_examples=examples(20))

@@ -1,4 +1,4 @@
-"""Runs in sequences of numbers against all periods at all places, and the layers they give."""
+"""Runs in sequences of numbers, against all periods at all places, and the resulting layers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X, W = "tensor<4x8xf32>", "tensor<8x8xf32>"
 
 
 def plain_runs(items: Sequence[int], fewest: int) -> set[Repetition]:
-    """Each stretch with a period, by its definition."""
+    """Find each stretch with a period, by definition."""
     found: dict[tuple[int, int], Repetition] = {}
     for period in range(1, len(items) // fewest + 1):
         at = 0
@@ -53,7 +53,7 @@ def test_runs(parts: list[tuple[list[int], int]], twice: bool, fewest: int) -> N
 
 
 def module(steps: Sequence[str], fetched: Sequence[int] = ()) -> ModuleOp:
-    """A chain of these steps: `w` multiplies by a parameter, `past` adds the value before."""
+    """Build a chain of these steps: `w` multiplies by a parameter, `past` adds the value before."""
     lines: list[str] = []
     state: list[str] = []
     value, before, kept = "x", "x", list[str]()
@@ -79,7 +79,7 @@ def module(steps: Sequence[str], fetched: Sequence[int] = ()) -> ModuleOp:
 
 
 def layers(changed: ModuleOp) -> list[tuple[int, int]]:
-    """The rolled layers: how many, and of how many ops."""
+    """Roll the layers, and return the length of each row and its ops per layer."""
     RollLayers().rewrite(changed)
     changed.verify()
     return [

@@ -1,4 +1,4 @@
-"""The file that replays a failure: what is written is read again, and nothing else is."""
+"""The file that replays a failure: it is read as it was written, and other text is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<?x2xf32> {pd.feed = "x"}) -> (tensor<?x2xf32> {pd.fet
 
 
 def sample() -> ReplayFile:
-    """A file with something in every place."""
+    """Make a file in which every field is set."""
     return ReplayFile(
         what='it says "no"\nand more',
         kind="numbers",
@@ -52,7 +52,7 @@ def sample() -> ReplayFile:
 
 
 def test_what_is_written_is_read() -> None:
-    """Every field, every bit, and the source lines; the text of what was read is the same."""
+    """Every field, every bit and the source lines survive; writing again gives the same text."""
     file = sample()
     text = write(file, "x.mlir")
     found = read(text, "x.mlir")
@@ -73,7 +73,7 @@ def test_what_is_written_is_read() -> None:
 
 @pytest.mark.parametrize("dtype", NUMBERED)
 def test_made_up_numbers(dtype: str) -> None:
-    """They follow from the seed alone, and have the dtype and the shape that is asked for."""
+    """The numbers depend on the seed alone, and have the dtype and shape of the file."""
     array = MadeUp(dtype, (2, 50), 3).array()
     assert (array.dtype, array.shape) == (np.dtype(NUMBERED[NUMBERED.index(dtype)].numpy), (2, 50))  # pyright: ignore
     assert len(set(array.ravel().tolist())) > 1
@@ -81,7 +81,7 @@ def test_made_up_numbers(dtype: str) -> None:
 
 
 def test_made_up_numbers_stay() -> None:
-    """The ones that old files mean."""
+    """The numbers of old files do not change."""
     numbers = MadeUp("float64", (3,), 1).array()
     wanted = [0.023643249400513433, 0.9009273926518706, -0.7116807745607325]
     assert numbers.tolist() == wanted
@@ -108,7 +108,7 @@ def test_made_up_numbers_stay() -> None:
     ],
 )
 def test_malformed_files(old: str, new: str, words: str) -> None:
-    """Refused, with the line."""
+    """Malformed files are refused, with the line."""
     text = write(sample())
     assert old in text
     with pytest.raises(FormatError, match=words) as caught:
@@ -124,7 +124,7 @@ def written() -> str:
 @pytest.mark.exhaustive
 @given(st.data())
 def test_mutated_headers(data: st.DataObject) -> None:
-    """Read or refused, and nothing else."""
+    """A mutated header is read or refused, without other exceptions."""
     head, _, program = written().partition("builtin.module")
     at = data.draw(st.integers(0, len(head) - 1))
     new = data.draw(st.text(max_size=3)) + head[at + data.draw(st.integers(0, 5)) :]
@@ -137,7 +137,7 @@ def test_mutated_headers(data: st.DataObject) -> None:
 
 
 def test_a_bomb_is_not_unpacked() -> None:
-    """Data that unpack to more than the shape says are refused before they are all there."""
+    """Data that unpack to more than their shape holds are refused before they are unpacked."""
     big = replace(sample(), inputs={"x": np.zeros(1 << 20, np.float32)})
     text = write(big).replace("[1048576]", "[1]")
     with pytest.raises(FormatError, match="5 bytes, not 4"):
@@ -145,6 +145,6 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 
 def test_which_text_is_such_a_file() -> None:
-    """Told by the first line."""
+    """A replay file is recognized by its first line."""
     assert replay_file.is_replay_file(write(sample()))
     assert not replay_file.is_replay_file(PROGRAM)

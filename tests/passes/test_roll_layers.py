@@ -1,4 +1,4 @@
-"""Random rows of layers, rolled up and with their state in stacks, compute what they did."""
+"""Random rows of layers compute the same when rolled up with their state in stacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Model:
         self.text = f"builtin.module {{\n{head} {{\n{body}\n}}\n}}"
 
     def step(self, step: str, where: str, value: str, start: str) -> str:
-        """One op; the name of its result."""
+        """Add one op, and return the name of its result."""
         made = f"h{where}"
         attrs = ""
         if step in ("matmul", "bias"):
@@ -80,7 +80,7 @@ class Model:
         return made
 
     def train(self, value: str) -> list[tuple[str, str, str, str]]:
-        """A derivative, clipped and with an update of each parameter; what is returned for it."""
+        """Add a clipped derivative and an update of each parameter; return the results."""
         names, types = list(self.state), list(self.state.values())
         self.lines += [
             f"%loss = pd.mean(%{value}) : ({X}) -> {S}",
@@ -99,7 +99,7 @@ class Model:
 
 
 def rewritten(module: ModuleOp) -> tuple[ModuleOp, bool]:
-    """The module with its layers rolled up, and whether there were any."""
+    """Roll up the layers of a copy; return it, and whether the pass fired."""
     after = module.clone()
     outcomes = RollLayers(fewest=3, fewest_ops=3).rewrite(after)
     StackState(fewest=2).rewrite(after)
@@ -109,7 +109,7 @@ def rewritten(module: ModuleOp) -> tuple[ModuleOp, bool]:
 
 @pytest.mark.exhaustive
 def test_random_layers_compute_the_same() -> None:
-    """Outputs, updated parameters and the signature's variables, in the reference interpreter."""
+    """Outputs, parameters and the signature's variables agree in the reference interpreter."""
     rolled = 0
 
     @settings(

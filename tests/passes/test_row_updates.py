@@ -1,4 +1,4 @@
-"""Embedding tables that are updated by rows: the same training, and tables that are left alone."""
+"""Embedding tables that are updated by rows: equal training, and tables that the pass leaves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIMIZERS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Net:
-    """A net with lookups in one table: how wide each is, and its padding."""
+    """A net with lookups in one table: the width and padding of each."""
 
     widths: tuple[int, ...]
     paddings: tuple[int | None, ...]
@@ -44,7 +44,7 @@ class Net:
     """A name of `OPTIMIZERS`."""
 
     def build(self) -> tuple[Any, Any, Any]:
-        """The program, what initialises it, and its loss."""
+        """Build the program; return it with its startup program and its loss."""
         with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
             static.default_startup_program().random_seed = 7
             table = static.create_parameter([ROWS, 3], self.dtype, "table")
@@ -61,7 +61,7 @@ class Net:
             return static.default_main_program(), static.default_startup_program(), loss
 
     def feeds(self, generator: np.random.Generator) -> dict[str, Array]:
-        """Numbers of rows, of which many are alike."""
+        """Draw row numbers, many of them equal."""
         return {
             f"ids{at}": generator.integers(0, 6, (BATCH, width))
             for at, width in enumerate(self.widths)
@@ -70,7 +70,7 @@ class Net:
 
 @st.composite
 def nets(draw: Any) -> Net:
-    """Nets with one to three lookups."""
+    """Draw nets with one to three lookups."""
     widths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     paddings = [draw(st.sampled_from([None, 0, 3])) for _ in widths]
     batch = draw(st.sampled_from([BATCH, None]))
@@ -87,7 +87,7 @@ def nets(draw: Any) -> Net:
     ids=["interpret_module", "compiled"],
 )
 def test_same_training(run: Any, examples: int) -> None:
-    """Losses, tables and other parameters after a step; every program is rewritten."""
+    """Losses, tables and parameters after a step are equal; every program is rewritten."""
 
     @settings(
         max_examples=examples,
@@ -114,7 +114,7 @@ def test_same_training(run: Any, examples: int) -> None:
 
 
 def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array]:
-    """The losses of three steps and the state after them, by a plain `Executor.run`.
+    """Train by a plain `Executor.run`; return the losses of three steps and the state.
 
     Each step looks up other rows.
     """
@@ -134,7 +134,7 @@ def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array
 @pytest.mark.every(4)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_program_gets_it(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain run updates by rows, with the state that it has without the pass."""
+    """A plain run updates by rows, with the same state as without the pass."""
     net = Net((2, 1), (None, 3), optimizer=optimizer)
     for by_rows, dense in zip(
         train(net, "", monkeypatch), train(net, UpdateRows.name, monkeypatch), strict=True
@@ -143,7 +143,7 @@ def test_every_program_gets_it(optimizer: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_several_replicas() -> None:
-    """Each replica looks up rows of its own: the gradient of the whole table is summed."""
+    """Each replica looks up its own rows, so the gradient of the whole table is summed."""
     program, _, loss = Net((1,), (None,)).build()
     module = parse_program(program, ["ids0"], [loss.name])
     (outcome,) = UpdateRows(replicas=2).rewrite(module)

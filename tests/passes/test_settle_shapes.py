@@ -1,4 +1,4 @@
-"""Reshapes whose sizes a program reads off its tensors, run with the pass and without."""
+"""Reshapes with sizes read from tensors, run with and without the pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphopt_tests.frontend.programs import fresh
 
 @pytest.mark.parametrize("shape", [(0, 5, 6), (2, 0, 6), (0, 0, 6), (2, 5, 6)])
 def test_a_batch_without_elements_keeps_its_length(shape: tuple[int, ...]) -> None:
-    """As in Paddle 1.8.5 and 2.6.2, where a 0 copies a size of an empty tensor too."""
+    """As in Paddle 1.8.5 and 2.6.2, a 0 copies a size of an empty tensor, too."""
     with fresh() as (main, _):
         x = static.data("x", [None, None, 6], "float32")
         rows, length = paddle.shape(x)[0], paddle.shape(x)[1]

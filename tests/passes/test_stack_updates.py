@@ -1,4 +1,4 @@
-"""Half precision, merged gradients and a clipped norm: few ops for many parameters, equal bits."""
+"""Mixed precision, merged gradients and a clipped norm: few ops for many parameters, equal bits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLAG = "FLAGS_graphopt_without"
 
 
 def minimized() -> Any:
-    """The loss of linear layers of one shape, whose optimizer is in the default program, too."""
+    """Build linear layers of one shape with their optimizer; return the loss."""
     x = static.data("x", [2, 3], "float32")
     for _ in range(LAYERS):
         x = nn.Linear(3, 3)(x)
@@ -40,7 +40,7 @@ def minimized() -> Any:
 
 
 def optimized(loss: Any) -> Optimized:
-    """The program as it is compiled for a CPU."""
+    """Optimize the program as compiled for a CPU."""
     program = static.default_main_program()
     places = (paddle.CPUPlace(),)
     return Compilation(program, ("x",), (loss.name,), places=places).optimize()
@@ -51,7 +51,7 @@ def counted(each: Optimized) -> Counter[str]:
 
 
 def inputs_of(module: Any, extreme: float) -> dict[str, Any]:
-    """State before the second of two steps; one sum of gradients has this number in it."""
+    """Make the state before the second of two steps; one gradient sum has this number."""
     draw = np.random.default_rng(0)
     arguments = zip(
         signature_of(module).arguments, main_function(module).body.block.args, strict=True
@@ -66,7 +66,7 @@ def inputs_of(module: Any, extreme: float) -> dict[str, Any]:
 
 
 def test_few_ops_and_the_same_bits() -> None:
-    """Weights become one update, and biases, with norms and choices; also if it is not finite."""
+    """Weights share one update, and so do biases, with norms and selects, also if not finite."""
     with fresh():
         loss = minimized()
         stacked = optimized(loss)
@@ -92,7 +92,7 @@ def test_few_ops_and_the_same_bits() -> None:
 
 
 def test_ops_that_share_all_operands_are_no_stack() -> None:
-    """A moving average casts its decay anew for each parameter: no item of a stack."""
+    """A moving average casts its decay for each parameter, which is no item of a stack."""
     with fresh():
         x = static.data("x", [2, 3], "float32")
         for _ in range(LAYERS):
@@ -144,10 +144,10 @@ EXAMPLES = examples(300)
 
 
 def updates(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
-    """The text of updates of parameters of one shape, whose gradients take the same steps.
+    """Draw the text of updates of parameters of one shape, whose gradients take the same steps.
 
-    Some parameter leaves a step out or has another number in it, gradients are shared or fetched,
-    and an update reads what another one makes.
+    Some parameters skip a step or have another number in it, gradients are shared or fetched,
+    and an update may read another one's result.
     """
 
     def seldom() -> bool:
@@ -211,7 +211,7 @@ def updates(draw: Callable[[st.SearchStrategy[Any]], Any]) -> str:
 
 @pytest.mark.exhaustive
 def test_random_updates_compute_the_same() -> None:
-    """New parameters and what is fetched are equal; the signature stays."""
+    """New parameters and fetches are equal; the signature does not change."""
     stacked = 0
 
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True)

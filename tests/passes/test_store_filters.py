@@ -1,4 +1,4 @@
-"""Filters that lie at rest as convolutions read them: properties, scopes, strategies."""
+"""Filters stored as convolutions read them: properties, scopes, strategies."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ BETWEEN = (
 
 
 def model(update: str, between: str, twice: bool, fetched: bool) -> str:
-    """A convolution, read once or twice, and the update of its filter."""
+    """Format a convolution that is read once or twice, and the update of its filter."""
     kept, line = UPDATES[update]
     state = ["w", *kept]
     takes = "".join(f', %{name}: {W} {{pd.state = "{name}"}}' for name in state)
@@ -99,7 +99,7 @@ func.func @main(
     st.booleans(),
 )
 def test_generated_programs(update: str, between: str, twice: bool, fetched: bool) -> None:
-    """Outputs, gradients and updated state are the same, and the pass fires each time."""
+    """Outputs, gradients and updated state are preserved, and the pass fires each time."""
 
     def transform(module: ModuleOp) -> list[Outcome]:
         outcomes = StoreFilters().rewrite(module)
@@ -118,14 +118,14 @@ def test_an_order_must_name_each_axis() -> None:
 
 
 def test_refused_where_state_lies_apart() -> None:
-    """The pipeline says why with several trainers, or with parts of state on each replica."""
+    """The pipeline declines with several trainers, or with sharded state."""
     outcomes = StoreFilters(apart="because").rewrite(parse(model("sgd", "", False, False)))
     (declined,) = [outcome for outcome in outcomes if isinstance(outcome, Declined)]
     assert (declined.reason.name, declined.reason.text) == ("state-apart", "because")
 
 
 def trained(folder: Path, without: str, **parallel: Any) -> list[np.ndarray[Any, Any]]:
-    """Losses and filters of a network whose scope others read and write between the steps."""
+    """Train a network whose scope is read and written between steps; return losses and filters."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     main.random_seed = startup.random_seed = 3
     with unique_name.guard(), static.program_guard(main, startup), static.scope_guard(scope):
@@ -166,7 +166,7 @@ def trained(folder: Path, without: str, **parallel: Any) -> list[np.ndarray[Any,
 
 @pytest.mark.exhaustive
 def test_who_watches_sees_variables_as_they_are(tmp_path: Path) -> None:
-    """`graphopt bisect` gets what the program's own variables have."""
+    """`graphopt bisect` gets variables in the program's own layout."""
     shapes: dict[str, tuple[int, ...]] = {}
 
     def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
@@ -193,7 +193,7 @@ REDUCE = BuildStrategy.ReduceStrategy
     ids=["one", "two", "parts", "uneven"],
 )
 def test_scopes_show_variables_as_they_are(parallel: dict[str, Any], tmp_path: Path) -> None:
-    """Training, tests, writes and files see the same numbers, wherever the filters lie."""
+    """Training, tests, writes and files see the same numbers, however the filters are stored."""
     found = trained(tmp_path, "", **parallel)
     wanted = trained(tmp_path, "store-filters", **parallel)
     for a, b in zip(found, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""The attention and feed-forward fusions on networks made of the layers of `nn`."""
+"""The attention and feed-forward fusions on networks of the layers of `nn`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHAPES = {"x": (2, 4, 8), "memory": (2, 3, 8), "other": (2, 3, 6)}
 
 
 def feed(name: str) -> Any:
-    """A placeholder whose batch size is open."""
+    """Make a placeholder whose batch size is open."""
     return static.data(name, [None, *SHAPES[name][1:]], "float32")
 
 
@@ -50,13 +50,13 @@ def transformer() -> Any:
 
 
 def attention() -> Any:
-    """Keys and values of other sizes from other sources, no dropout, no residual."""
+    """Build attention with keys and values of other sizes, without dropout and residual."""
     net = nn.MultiHeadAttention(8, 2, kdim=8, vdim=6)
     return net(feed("x"), feed("memory"), feed("other"))
 
 
 def module_of(build: Callable[[], Any]) -> ModuleOp:
-    """A training program of what `build` makes."""
+    """Parse a training program of a network."""
     with fresh() as (main, _):
         loss = paddle.mean(build())
         paddle.optimizer.SGD(0.1).minimize(loss)
@@ -65,13 +65,13 @@ def module_of(build: Callable[[], Any]) -> ModuleOp:
 
 
 def explained(flags: tuple[str, ...], build: Callable[[], Any]) -> tuple[Report, ModuleOp]:
-    """What these flags do to a training program."""
+    """Optimize a training program under these flags; return report and module."""
     module = module_of(build)
     return optimize(module, PassContext(dict.fromkeys(flags, True), frozenset(flags))), module
 
 
 def fired(report: Report) -> Counter[str]:
-    """How often each fusion of Transformer layers or their parts happened."""
+    """Count how often each fusion of Transformer layers or their parts happened."""
     applied = (o.rule for o in report.outcomes if isinstance(o, Applied))
     others = ("fold-identity", "fuse-all-optimizer-ops")
     return Counter(rule for rule in applied if rule not in others)
@@ -93,7 +93,7 @@ def fired(report: Report) -> Counter[str]:
 def test_every_layer_is_fused(
     build: Callable[[], Any], attentions: int, feed_forwards: int
 ) -> None:
-    """Each attention by one flag, each feed-forward net by the other, cores by the third."""
+    """Each attention is fused by one flag, each feed-forward by the other, cores by the third."""
     wanted = {"fused-attention": attentions, "fused-feedforward": feed_forwards}
     assert fired(explained(EVERY_FUSION, build)[0]) == {k: v for k, v in wanted.items() if v}
     cores = fired(explained(("fuse_dot_product_attention",), build)[0])
@@ -101,7 +101,7 @@ def test_every_layer_is_fused(
 
 
 def test_what_is_left_goes_to_the_smaller_patterns() -> None:
-    """Without fused_attention its core and its four linear layers are fused one by one."""
+    """Without fused_attention, its core and its four linear layers are fused separately."""
     flags = tuple(flag for flag in EVERY_FUSION if flag != "fused_attention")
     assert fired(explained(flags, encoder)[0]) == {
         "fused-feedforward": 2,
@@ -113,7 +113,7 @@ def test_what_is_left_goes_to_the_smaller_patterns() -> None:
 @pytest.mark.parametrize("build", [lambda: encoder(1), lambda: decoder(normalize_before=True)])
 @pytest.mark.slow
 def test_training_is_the_same(build: Callable[[], Any]) -> None:
-    """Three steps give the same losses, dropout included, with all flags as without."""
+    """Three steps give the same losses, including dropout, with and without all flags."""
     feeds = {
         name: np.random.default_rng(i).standard_normal(shape).astype("float32")
         for i, (name, shape) in enumerate(SHAPES.items())
@@ -140,19 +140,19 @@ def linear(x: Any, columns: int) -> Any:
 
 
 def wide_norm() -> Any:
-    """A layer norm over the last two axes."""
+    """Build a layer norm over the last two axes."""
     x = feed("x")
     return nn.LayerNorm([4, 8])(paddle.add(x, linear(F.relu(linear(x, 5)), 8)))
 
 
 def two_modes() -> Any:
-    """A dropout in training, and another in inference."""
+    """Build a dropout for training and another for inference."""
     hidden = F.dropout(F.relu(linear(feed("x"), 5)), 0.5)
     return F.dropout(linear(hidden, 8), 0.5, training=False, mode="downscale_in_infer")
 
 
 def read_statistics() -> Any:
-    """The mean of the norm that follows is used."""
+    """Build a network that uses the mean of its last norm."""
     x = feed("x")
     out = nn.LayerNorm(8)(paddle.add(linear(F.relu(linear(x, 5)), 8), x))
     block = static.default_main_program().global_block()
@@ -168,7 +168,7 @@ def read_statistics() -> Any:
     ],
 )
 def test_a_part_is_left_out(build: Callable[[], Any], reason: str) -> None:
-    """The whole pattern is declined for a reason, and what remains without that part is fused."""
+    """The whole pattern declines with a reason, and the rest without that part is fused."""
     report, _ = explained(("fused_feedforward",), build)
     declined = [str(o.reason) for o in report.outcomes if isinstance(o, Declined)]
     assert any(text.startswith(reason) for text in declined), declined
@@ -176,7 +176,7 @@ def test_a_part_is_left_out(build: Callable[[], Any], reason: str) -> None:
 
 
 def test_dropouts_of_two_modes() -> None:
-    """The pattern declines, but in the pipeline the dropout that drops nothing has gone."""
+    """The pattern declines, but in the pipeline the inactive dropout is removed before."""
     rules = [(FuseFeedForward.name, rule) for rule in FuseFeedForward.RULES]
     reasons = [str(o.reason) for o in sweep(module_of(two_modes), rules) if isinstance(o, Declined)]
     assert (

@@ -45,7 +45,7 @@ MODELS = Path(__file__).parents[1] / "data" / "models"
 
 
 def run(module: ModuleOp, made: Any) -> tuple[Validation, PassRun]:
-    """One pass under validation, as graphopt-opt runs it."""
+    """Run one pass under validation, as graphopt-opt does."""
     with validating(validate) as validation:
         watched = PassRun(module, PassContext({}))
         watched.one("-p", made)
@@ -54,7 +54,7 @@ def run(module: ModuleOp, made: Any) -> tuple[Validation, PassRun]:
 
 
 def check_undone(module: ModuleOp, made: Any) -> None:
-    """The pass's rewrites fail, are reported with their reason, and leave no trace."""
+    """Check that a pass's rewrites fail, are reported with their reason, and are undone."""
     text = str(module)
     validation, watched = run(module, made)
     assert validation.failed, "nothing was found to be wrong"
@@ -68,14 +68,14 @@ def check_undone(module: ModuleOp, made: Any) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_rewrite_is_undone(name: str) -> None:
-    """Bugs that compilers have had, planted again."""
+    """Known bugs of compilers are undone."""
     text, made = CASES[name]
     check_undone(parse(text), made)
 
 
 @pytest.mark.parametrize("name", SILENT_CASES)
 def test_the_whole_is_compared(name: str) -> None:
-    """What a pass does not report is found as well, and all that it did is undone."""
+    """Changes that a pass does not report are found, too, and all of them are undone."""
     text, made = SILENT_CASES[name]
     module = parse(text)
     before = str(module)
@@ -87,7 +87,7 @@ def test_the_whole_is_compared(name: str) -> None:
 
 
 def test_unvalidated_it_happens() -> None:
-    """It is the validation that keeps them out."""
+    """Without validation, the wrong rewrite stays."""
     text, made = CASES["x - x as zeros"]
     module = parse(text)
     (outcome,) = made.rewrite(module)
@@ -100,12 +100,12 @@ def test_unvalidated_it_happens() -> None:
 
 @pytest.mark.parametrize("name", FUSED_CASES)
 def test_wrong_fusion_is_undone(name: str) -> None:
-    """A fusion goes through the same door."""
+    """A wrong fusion is undone, too."""
     check_undone(parse(FUSED_CASES[name]), WrongFusions())
 
 
 def test_right_key_is_validated() -> None:
-    """The rule is wrong, but not at every place."""
+    """A wrong rule is accepted where its rewrite is right."""
     validation, watched = run(parse(RIGHT_KEY), AnyKeys())
     assert [item.status for item in validation.checked] == [VALIDATED]
     assert any(isinstance(outcome, Applied) for outcome in watched.report.outcomes)
@@ -113,7 +113,7 @@ def test_right_key_is_validated() -> None:
 
 @pytest.mark.parametrize("name", RIGHT_AND_WRONG)
 def test_what_is_right_stays(name: str) -> None:
-    """Only the wrong rewrite of two is undone, with what else was done since the right one."""
+    """Of two rewrites only the wrong one is undone, with the changes made after the right one."""
     text, made = RIGHT_AND_WRONG[name]
     module = parse(text)
     validation, watched = run(module, made)
@@ -138,7 +138,7 @@ CHANGES_NOTHING = {"recompute-activations", "sort-ops"}
 
 
 def page_cases() -> Iterator[Any]:
-    """What is rewritten on each page; of a page's cases the shortest is always run."""
+    """Yield the rewritten cases of each page; the shortest of a page is always run."""
     for page in sorted(PAGES.glob("*.md")):
         cases = [case for case in load_page(page) if case.expected_kind == "mlir"]
         shortest = min(cases, key=lambda case: len(case.before), default=None)
@@ -153,7 +153,7 @@ PAGE_CASES = list(page_cases())
 @pytest.mark.every(6)
 @pytest.mark.parametrize("case", PAGE_CASES)
 def test_every_pass_validates_on_its_pages(case: Any) -> None:
-    """What each pass does on its page is validated, whether the pass tells of it or not."""
+    """The changes of each pass on its page are validated, reported or not."""
     module = parse(case.before)
     validation, _ = run(module, case.make_pass())
     assert not validation.failed, validation.failed
@@ -173,7 +173,7 @@ ASKED = [each for each in PAGE_CASES if each.values[0].pass_name not in NOT_ASKE
 @pytest.mark.every(6)
 @pytest.mark.parametrize("case", ASKED)
 def test_every_pass_can_be_undone_on_its_pages(case: Any) -> None:
-    """A validator by which all is wrong leaves the program as it was."""
+    """A validator that rejects every change leaves the program unchanged."""
     module = parse(case.before)
     with validating(lambda change: Verdict(FAILED, "as all is")) as validation:
         watched = PassRun(module, PassContext({}))
@@ -185,7 +185,7 @@ def test_every_pass_can_be_undone_on_its_pages(case: Any) -> None:
 
 
 def test_without_a_rule_nothing_is_validated() -> None:
-    """An op that the interpreter does not compute is named, and the rewrite is left to its luck."""
+    """An op that the interpreter lacks is named, and the rewrite is not validated."""
     assert "pd.print" in BY_NAME
     text = program(
         '%x: tensor<3x3xf32> {pd.feed = "x"}',
@@ -212,7 +212,7 @@ def test_without_a_rule_nothing_is_validated() -> None:
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model's rewrites are validated, and the counts told; nothing goes wrong."""
+    """A model's rewrites are validated, with their counts; none fails."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     assert (
         main([model, "--build-strategy", "fuse_gemm_epilogue", "--platform", "none", "--validate"])
@@ -239,7 +239,7 @@ def test_command_line_fails(
 
 
 def test_optimize_validates() -> None:
-    """The option of the pass manager, with the interpreter as its validator."""
+    """The pass manager validates with the interpreter as its validator."""
     module = parse(PAGE_CASES[0].values[0].before)  # pyright: ignore
     report = optimize(module, PassContext({}), validate=validate)
     assert report.validation is not None

@@ -1,6 +1,6 @@
-"""Wrong rewrites, each with a program where it is wrong: bugs that compilers have had.
+"""Wrong rewrites, each with a program that shows the fault: bugs that compilers have had.
 
-tests/passes/test_validation.py wants all of them to be found.
+tests/passes/test_validation.py checks that all of them are found.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ class Wrong(RewritePass):
 
 
 class Reordering(Wrong):
-    """One that claims to change no more than the order of operations."""
+    """A rewrite that claims to change only the order of operations."""
 
     numerics = Numerics.REASSOCIATING
 
 
 def before(op: PdOp, new: PdOp) -> SSAValue:
-    """Put a new op in front of `op`; its first result."""
+    """Insert a new op before `op`; return its first result."""
     assert op.parent is not None
     op.parent.insert_op_before(new, op)
     return new.results[0]
@@ -91,7 +91,7 @@ def attrs_with(op: PdOp, **changed: Any) -> dict[str, Any]:
 
 
 def same_but(**changed: Any) -> Build:
-    """The same op with other properties."""
+    """Copy the op with other properties."""
     return lambda op: type(op).make(
         *(list(group) or None for group in op.operand_groups()), **attrs_with(op, **changed)
     )
@@ -112,7 +112,7 @@ def producer(op: PdOp, position: int = 0) -> PdOp:
 
 
 def scale_without_bias(op: PdOp) -> SSAValue | PdOp | None:
-    """scale(scale(x)) as one scale, whatever their biases are."""
+    """Rewrite scale(scale(x)) to one scale, whatever their biases are."""
     inner = op.operands[0].owner
     if not isinstance(inner, Scale):
         return None
@@ -120,7 +120,7 @@ def scale_without_bias(op: PdOp) -> SSAValue | PdOp | None:
 
 
 def regrouped(op: PdOp) -> SSAValue | PdOp | None:
-    """(a + b) + c as a + (b + c)."""
+    """Rewrite (a + b) + c to a + (b + c)."""
     inner = op.operands[0].owner
     if not isinstance(inner, Add):
         return None
@@ -128,7 +128,7 @@ def regrouped(op: PdOp) -> SSAValue | PdOp | None:
 
 
 def down_the_rows(op: PdOp) -> SSAValue | PdOp | None:
-    """[M, 1] + [N] as a product with an epilogue that gives [M, 1]."""
+    """Rewrite [M, 1] + [N] to a product with an epilogue that gives [M, 1]."""
     return Add.make(op.operands[0], before(op, Reshape.make(op.operands[1], shape=[3, 1])))
 
 
@@ -143,7 +143,7 @@ Z = f'%z: {F23} {{pd.feed = "z"}}'
 
 
 def program(arguments: str, result: str, *lines: str) -> str:
-    """A module that computes `%out` of this type."""
+    """Format a module that computes `%out` of this type."""
     body = "\n    ".join(lines)
     return f"""builtin.module {{
   func.func @main({arguments}) -> ({result} {{pd.fetch = "out"}}) {{
@@ -311,7 +311,7 @@ CASES: dict[str, tuple[str, RewritePass]] = {
 
 
 def with_zero(shape: str) -> str:
-    """x + 0 for this shape."""
+    """Format x + 0 for this shape."""
     kind = f"tensor<{shape}xf32>"
     dims = shape.replace("x", ", ")
     return program(
@@ -323,7 +323,7 @@ def with_zero(shape: str) -> str:
 
 
 def trained(line: str, kind: str = F23) -> str:
-    """The gradient of one op with respect to its operand."""
+    """Format the gradient of one op with respect to its operand."""
     return f"""builtin.module {{
   func.func @main(%x: {kind} {{pd.feed = "x"}}) -> ({kind} {{pd.fetch = "g"}}) {{
     {line}
@@ -335,25 +335,25 @@ def trained(line: str, kind: str = F23) -> str:
 
 
 def half_of_sum(op: PdOp) -> PdOp:
-    """relu(x) as (x + |x|) / 2, whose derivative at zero is a half."""
+    """Rewrite relu(x) to (x + |x|) / 2, whose derivative at zero is a half."""
     x = op.operands[0]
     total = before(op, Add.make(x, before(op, Abs.make(x))))
     return Scale.make(total, scale=0.5)
 
 
 def clipped(limit: float) -> Build:
-    """2 x, which does not pass a limit."""
+    """Rewrite 2 x to 2 x clipped at a limit."""
     return lambda op: Clip.make(before(op, op.clone()), min=-limit, max=limit)
 
 
 def larger(op: PdOp) -> PdOp:
-    """leaky_relu(x) as the larger of x and a x, which it is for a < 1."""
+    """Rewrite leaky_relu(x) to max(x, a x), which is right for a < 1."""
     x = op.operands[0]
     return Maximum.make(x, before(op, Scale.make(x, scale=op.attr("negative_slope"))))
 
 
 def only_if_large(op: PdOp) -> PdOp | None:
-    """x + y as x - y where there are more than 64 elements."""
+    """Rewrite x + y to x - y for more than 64 elements."""
     if math.prod(shape_of(op.operands[0].type)) <= 64:
         return None
     return Subtract.make(op.operands[0], op.operands[1])
@@ -419,7 +419,7 @@ CASES |= {
 
 @dataclass(frozen=True)
 class InPlace(RewritePass):
-    """Changes an op where it stands, and reports nothing."""
+    """Changes an op in place, and reports no rewrite."""
 
     name = "in-place"
     numerics = Numerics.REASSOCIATING
@@ -434,7 +434,7 @@ class InPlace(RewritePass):
 
 
 class Silent(ModulePass):
-    """The same, by a pass that has no way to report, and claims nothing."""
+    """Changes an op in place, in a pass that cannot report, and claims no numerics class."""
 
     name = "silent"
 
@@ -447,7 +447,7 @@ class Silent(ModulePass):
 
 @dataclass(frozen=True)
 class OneOfTwo(RewritePass):
-    """Reports a rewrite that is right, and beside it makes one that is wrong."""
+    """Reports a right rewrite, and also makes a wrong one."""
 
     name = "one-of-two"
     numerics = Numerics.REASSOCIATING
@@ -466,7 +466,7 @@ class OneOfTwo(RewritePass):
 
 @dataclass(frozen=True)
 class Meddling(RewritePass):
-    """Changes another op before a rewrite that is wrong itself."""
+    """Changes another op before a rewrite that is itself wrong."""
 
     name = "meddling"
     numerics = Numerics.REASSOCIATING
@@ -490,12 +490,12 @@ def with_attrs(**attrs: Any) -> Callable[[PdOp], object]:
 
 
 def turned(op: PdOp) -> None:
-    """x - y as y - x."""
+    """Rewrite x - y to y - x."""
     op.operands = list(op.operands)[::-1]
 
 
 def drop(op: PdOp) -> None:
-    """Let what reads an op read its operand, and take it out."""
+    """Replace the results of an op by its operand, and erase it."""
     for result in op.results:
         result.replace_all_uses_with(op.operands[0])
     op.detach()
@@ -557,7 +557,7 @@ SILENT_CASES: dict[str, tuple[str, ModulePass]] = {
 
 
 class AlphaLost(Fusion):
-    """alpha * (A B + bias) as alpha * A B + bias."""
+    """Rewrites alpha * (A B + bias) to alpha * A B + bias."""
 
     x, w, bias = Value(), Value(), Value()
     matmul = Node(Matmul, x, w)
@@ -572,7 +572,7 @@ class AlphaLost(Fusion):
 
 
 class AnyKey(Fusion):
-    """softmax(q k') v as attention, whatever permutation k' is of k."""
+    """Rewrites softmax(q k') v to attention, whatever transpose of k the operand k' is."""
 
     q, k, v = Value(), Value(), Value()
     turned = Node(Transpose, k)
@@ -588,7 +588,7 @@ class AnyKey(Fusion):
 
 @dataclass(frozen=True)
 class WrongFusions(FusionPass):
-    """Both of them."""
+    """Both wrong fusions."""
 
     name = "wrong-fusions"
     RULES: ClassVar[tuple[Fusion, ...]] = (AlphaLost(), AnyKey())
@@ -597,7 +597,7 @@ class WrongFusions(FusionPass):
 
 @dataclass(frozen=True)
 class AnyKeys(FusionPass):
-    """Only the second one."""
+    """Only the second wrong fusion."""
 
     name = "any-keys"
     RULES: ClassVar[tuple[Fusion, ...]] = (AnyKey(),)

@@ -16,14 +16,14 @@ MODELS = Path(__file__).parents[1] / "data" / "models"
 
 
 class Page(Browser):
-    """The playground, open."""
+    """The playground, opened in a browser."""
 
     def __init__(self, link: str, width: int, height: int) -> None:
         self.open(width, height)
         self.driver.get(link)
 
     def at_stage(self) -> str:
-        """The stage that is shown, once the report is drawn."""
+        """Wait until the report is drawn, and return the shown stage."""
         self.wait(
             "const frame = document.getElementById('report').contentDocument;"
             "return frame && frame.body && frame.body.dataset.ready && "
@@ -34,7 +34,7 @@ class Page(Browser):
 
 @pytest.fixture(params=SIZES)
 def page(request: pytest.FixtureRequest) -> Iterator[Page]:
-    """The page of a server; afterwards no error was logged."""
+    """Open the playground of a server; at the end, check that no error was logged."""
     with Playground() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         made = Page(server.link, *SIZES[request.param])
@@ -48,7 +48,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
 
 
 def test_a_visit(page: Page) -> None:
-    """An example, the slider, a run, a dropped model, another one beside it, and the link."""
+    """A visit: open an example, move the slider, run, drop two models, and share the link."""
     page.click("#examples button:last-child")
     opened = page.at_stage()
     assert opened == "before | after" if page.width > 700 else "fuse-gemm-epilogue" in opened

@@ -1,4 +1,4 @@
-"""`graphopt serve`: who is answered, what work is done, and its limits."""
+"""`graphopt serve`: access, work and limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAGS = "fuse_gemm_epilogue,fuse_bn_act_ops,fuse_dot_product_attention"
 
 @pytest.fixture
 def playground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Playground]:
-    """A server that does its work here."""
+    """Start a server that works in this process."""
 
     def answer(self: Playground, request: bytes) -> bytes:
         return b"{}"
@@ -39,7 +39,7 @@ def playground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Playground]:
 
 
 def ask(made: Playground, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any]:
-    """The status and the headers of an answer."""
+    """Return the status and the headers of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", made.server_port, timeout=10)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request("GET" if body is None else "POST", path, body, named)
@@ -49,7 +49,7 @@ def ask(made: Playground, path: str, body: bytes | None = None, **headers: str) 
 
 
 def test_only_the_link_is_answered(playground: Playground) -> None:
-    """Not another token, another host, another kind of request, or too large a one."""
+    """Another token, host or method, or too large a request, is refused."""
     home = f"/{playground.token}/"
     status, headers = ask(playground, home)
     assert status == 200 and "default-src 'none'" in headers["Content-Security-Policy"]
@@ -65,7 +65,7 @@ def test_only_the_link_is_answered(playground: Playground) -> None:
 
 
 def test_the_page_has_the_examples() -> None:
-    """As data of its script, which they cannot leave."""
+    """The examples are data of the page's script, and are escaped."""
     html = server.page()
     assert "{{" not in html.partition("const FLAGS")[0]
     assert all(f'"{name}"' in html for name in examples())
@@ -73,7 +73,7 @@ def test_the_page_has_the_examples() -> None:
 
 @pytest.mark.parametrize("name", examples())
 def test_examples(name: str, tmp_path: Path) -> None:
-    """Each has a fusion of the flag that its comment names, or a reason against it, and outputs."""
+    """Each example has outputs, and a fusion of its flag or the reason against it."""
     request = {"text": examples()[name], "flags": FLAGS}
     found = work.analyse(request, tmp_path)
     assert found["page"].startswith("<!DOCTYPE html>") and found["inputs"]
@@ -88,12 +88,12 @@ def test_examples(name: str, tmp_path: Path) -> None:
 
 
 def dropped(path: Path) -> dict[str, Any]:
-    """A file as the page sends it."""
+    """Encode a file as the page sends it."""
     return {"name": path.name, "data": base64.b64encode(path.read_bytes()).decode()}
 
 
 def test_a_model_with_its_parameters(tmp_path: Path) -> None:
-    """Its text has no weights; given inputs give its outputs; a second one is compared."""
+    """The text has no weights, inputs give the right outputs, and a second model is compared."""
     folder = MODELS / "infer_lenet"
     files = [dropped(folder / f"model.{suffix}") for suffix in ("pdmodel", "pdiparams")]
     second = {"files": [dropped(MODELS / "infer_resnet18" / "model.pdmodel")]}
@@ -109,7 +109,7 @@ def test_a_model_with_its_parameters(tmp_path: Path) -> None:
 
 
 def test_an_onnx_file(tmp_path: Path) -> None:
-    """A model with its parameters, in one file."""
+    """An ONNX file is a model with its parameters."""
     onnx = pytest.importorskip("onnx")
     values = [onnx.helper.make_tensor_value_info(name, 1, [2, 3]) for name in "xy"]
     weights = [onnx.numpy_helper.from_array(np.full((3, 3), 2, np.float32), "w")]
@@ -134,7 +134,7 @@ def test_an_onnx_file(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes(request_: dict[str, Any], words: str, tmp_path: Path) -> None:
-    """What is no program is refused in the words of its reader; no file is outside the folder."""
+    """An invalid program is refused with its reader's message; no file is written elsewhere."""
     with pytest.raises((*work._OF_INPUT, AttributeError)) as caught:
         work.analyse(request_, tmp_path)
     assert words in str(caught.value)
@@ -143,7 +143,7 @@ def test_mistakes(request_: dict[str, Any], words: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_work_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers; a loop without an end is stopped; the server goes on."""
+    """The process answers; an infinite loop is stopped, and the server goes on."""
     loop = """
     func.func @main(feed %x: tensor<1xi1>) -> (fetch "y": tensor<1xi1>) {
       %y = pd.while(%x, carried = [%x]) : (tensor<1xi1>, tensor<1xi1>) -> tensor<1xi1> {

@@ -1,8 +1,8 @@
-"""The programs of some pages with one op changed: what the pass makes of each.
+"""The programs of some pages with one op changed, and the outcome of the pass on each.
 
-Each op is another one of its kind, reads its operands in the other order, or is left out. What
-comes of it is kept in `tests/data/changed_ops.txt`. With GRAPHOPT_UPDATE_PAGES in the environment
-the test of it writes the file anew.
+Each op is replaced by another one of its kind, reads its operands in the other order, or is left
+out. The outcomes are recorded in `tests/data/changed_ops.txt`. With GRAPHOPT_UPDATE_PAGES in the
+environment their test writes the file again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TITLES = {
 
 
 def outcomes(name: str) -> list[str]:
-    """A line for each change of an op in the programs of a pass: its reasons, or what it fused."""
+    """List a line for each changed op in the programs of a pass: its reasons, or its fusions."""
     transform = one_pass(FUSIONS[name]())
     found: list[str] = []
     for case in _cases(name):
@@ -57,13 +57,13 @@ def outcomes(name: str) -> list[str]:
 
 
 def _cases(name: str) -> Iterator[Case]:
-    """The cases of a pass whose ops are changed."""
+    """Yield the cases of a pass whose ops are changed."""
     wanted = TITLES.get(name, ())
     return (case for case in fusion_cases() if case.pass_name == name and case.title in wanted)
 
 
 def changes(text: str) -> Iterator[tuple[str, ModuleOp]]:
-    """The program with one op changed, in every way that its types allow, and the change."""
+    """Yield the program with one op changed, in every way that types allow, and the change."""
     for at, original in enumerate(ops_of(parse(text))):
         kind = type(original)
         others = dict.fromkeys(o for family in SIBLINGS if kind in family for o in family)
@@ -85,7 +85,7 @@ def changes(text: str) -> Iterator[tuple[str, ModuleOp]]:
 
 
 def _turned(op: PdOp) -> bool:
-    """True once an op reads its first two operands in the other order, if it may."""
+    """Swap the first two operands of an op; return whether the op allows it."""
     turned: list[SSAValue] = [*op.operands[1::-1], *op.operands[2:]]
     op.operands = turned
     try:
@@ -96,7 +96,7 @@ def _turned(op: PdOp) -> bool:
 
 
 def _left_out(op: PdOp) -> bool:
-    """True once the first operand of its type takes the place of what an op computes."""
+    """Replace an op by its first operand of the result's type; return whether this removed it."""
     result = op.results[0] if op.results else None
     for value in op.operands:
         if result is not None and value.type == result.type:
@@ -111,5 +111,5 @@ def _left_out(op: PdOp) -> bool:
 
 @cache
 def kept(name: str) -> list[str]:
-    """What the file says of a pass."""
+    """Return the recorded lines of a pass."""
     return [line for line in KEPT.read_text().splitlines() if line.startswith(f"{name} | ")]

@@ -1,4 +1,4 @@
-"""Generated programs as a list, the same for the same seed."""
+"""Generated programs as a list, which depends on the seed only."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ OTHERS: dict[str, Sequence[Fusion]] = {
 
 
 def planted_for(name: str) -> Sequence[Fusion]:
-    """The patterns that programs for this pass have; none where no programs are generated."""
+    """Return the patterns planted for this pass; none if no programs are generated for it."""
     return FUSIONS[name].RULES if name in FUSIONS else OTHERS.get(name, ())
 
 
 def all_patterns() -> list[Fusion]:
-    """Every pattern and every idiom."""
+    """List every pattern and every idiom."""
     idioms = [Identities(), Identities(), Constants(), MatrixChain(), Gelus(), Einsums()]
     return [*idioms, *(rule for fusion in FUSIONS.values() for rule in fusion.RULES)]
 
@@ -68,9 +68,9 @@ def collect(
     twists: Sequence[str] = tuple(TWISTS),
     inference: bool = False,
 ) -> list[Generated]:
-    """`count` whole programs with some of these patterns, by seeds from `first` on.
+    """Generate `count` whole programs with some of these patterns, by seeds from `first` on.
 
-    Each has draws of its own: those that `given` makes one after the other are much alike.
+    Each program has its own draws: programs that `given` makes in a row are much alike.
     """
     strategy = whole_programs(plant=plant, twists=twists, inference=inference)
     found: list[Generated] = []

@@ -1,4 +1,4 @@
-"""Mutants that no program can tell from the right pass, each with the reason."""
+"""Mutants that no program distinguishes from the right pass, each with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two programs compute the same numbers, by an interpreter that knows nothing of XLA."""
+"""The comparison of two programs by an interpreter that is independent of XLA."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, 1.0, -1.0)
 
 
 class Unknown(Exception):
-    """The interpreter cannot tell what a program computes; the message says why."""
+    """The interpreter cannot compute a program; the message says why."""
 
 
 def inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
-    """Random inputs; an open batch is 2, as it was before it was opened."""
+    """Make random inputs; an open batch has its size before opening, 2."""
     return random_inputs(module, seed, unknown=2)
 
 
 def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
-    """Inputs of which some numbers are what rounding rules trip over."""
+    """Make inputs with special numbers at some places, on which rounding rules may fail."""
     generator, inputs = np.random.default_rng(seed), inputs_of(module, seed)
     with np.errstate(all="ignore"):
         for array in inputs.values():
@@ -48,7 +48,7 @@ def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
 
 
 def alike_of(module: ModuleOp) -> float:
-    """The tolerance in float64 of programs that are made from this one."""
+    """Return the tolerance in float64 for programs that are derived from this one."""
     ops = list(module.walk())
     constants = any(isinstance(op, AssignValue) or _is_rounded(op) for op in ops)
     types = (result.type for op in ops for result in op.results)
@@ -57,7 +57,7 @@ def alike_of(module: ModuleOp) -> float:
 
 
 def _is_rounded(op: Operation) -> bool:
-    """True for a full tensor whose number its dtype cannot hold."""
+    """True for a full tensor whose dtype cannot represent its value."""
     if not isinstance(op, Full):
         return False
     value = op.attr("value")
@@ -65,7 +65,7 @@ def _is_rounded(op: Operation) -> bool:
 
 
 def other_bits(wanted: Results, found: Results) -> str:
-    """The first result whose bits differ, "" when none does; one NaN is like another."""
+    """Find the first result whose bits differ, "" for none; all NaN are equal."""
     for name, array in wanted.items():
         if _bits(array) != _bits(found[name]):
             return name
@@ -81,7 +81,7 @@ def _bits(array: Array) -> tuple[Any, ...]:
 
 
 def results(module: ModuleOp, inputs: Mapping[str, Array], precision: str = "float64") -> Results:
-    """What the reference interpreter computes; Unknown when it has no rule for an op."""
+    """Compute a program by the reference interpreter; Unknown if an op has no rule."""
     try:
         with np.errstate(all="ignore"):
             return evaluate(module, inputs, precision=precision)
@@ -90,12 +90,12 @@ def results(module: ModuleOp, inputs: Mapping[str, Array], precision: str = "flo
 
 
 def jax_results(module: ModuleOp, inputs: Mapping[str, Array]) -> Results:
-    """The same by JAX and XLA."""
+    """Compute a program by JAX and XLA."""
     return run_module(module, inputs)
 
 
 def difference(wanted: Results, found: Results, alike: float = ALIKE) -> str:
-    """What differs, as a sentence; "" when nothing does."""
+    """Describe the difference in a sentence; "" for equal results."""
     if wanted.keys() != found.keys():
         return f"the results changed from {list(wanted)} to {list(found)}"
     for name, a in wanted.items():
@@ -109,9 +109,9 @@ def difference(wanted: Results, found: Results, alike: float = ALIKE) -> str:
 
 
 def deviation(a: Array, b: Array) -> tuple[float, float]:
-    """The largest absolute difference, and that relative to the largest finite number.
+    """Return the largest absolute difference, and its ratio to the largest finite number.
 
-    Infinite where one is NaN or infinite and the other is something else.
+    Infinite where one is NaN or infinite and the other is not the same.
     """
     x, y = (
         np.asarray(v).astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in (a, b)

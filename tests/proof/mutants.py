@@ -1,6 +1,6 @@
-"""Passes that are wrong on purpose: each guard removed or turned round, one at a time.
+"""Passes that are wrong on purpose: each guard removed or inverted, one at a time.
 
-A mutant of the source changes one condition of one function; its code object takes the place of the
+A mutant of the source changes one condition of one function; its code object replaces the
 function's own while the mutant is in force. A mutant of a pattern changes a node: other ops match,
 in another order, or may be missing.
 """
@@ -103,7 +103,7 @@ WATCHES = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong pass. `passes` are those that it may make wrong; `apply` puts it in force."""
+    """One wrong pass. `passes` are the passes that may be affected; `apply` puts it in force."""
 
     name: str
     passes: tuple[str, ...]
@@ -120,7 +120,7 @@ _ROOMS = {name.rpartition(".")[2]: name for name in _FOUND}
 
 
 def modules() -> dict[str, tuple[str, ...]]:
-    """The modules whose conditions are mutated, with the passes that use them."""
+    """Map the modules whose conditions are mutated to the passes that use them."""
     found = dict(REWRITES)
     for name in ENGINE:
         found[name] = (*FUSIONS, TOGETHER, UNDONE)
@@ -131,7 +131,7 @@ def modules() -> dict[str, tuple[str, ...]]:
 
 
 def source_mutants() -> Iterator[Mutant]:
-    """Every condition of every module, changed in each way."""
+    """Yield every condition of every module, changed in each way."""
     for name, passes in modules().items():
         module = import_module(_ROOMS[name])
         for function, number, text in _sites(module):
@@ -152,7 +152,7 @@ def _tree(module: ModuleType) -> ast.Module:
 
 
 def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The functions and methods of a module, by qualified name."""
+    """Yield the functions and methods of a module, by qualified name."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.FunctionDef):
             yield prefix + node.name, node
@@ -161,7 +161,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Funct
 
 
 def _sites(module: ModuleType) -> Iterator[tuple[str, int, str]]:
-    """Function, number of the change in it, and the change in words; alike ones are numbered."""
+    """Yield function, number and words of each change; equal words are numbered."""
     for name, function in _functions(_tree(module)):
         if name.rpartition(".")[2] in WORDS or name.rpartition(".")[2].startswith("__"):
             continue
@@ -175,9 +175,9 @@ Change = tuple[Callable[[], None], str]
 
 
 def _changes(function: ast.AST) -> Iterator[Change]:
-    """Each way to change a condition of a function in place, with words for it.
+    """Yield each way to change a condition of a function in place, with words for it.
 
-    Not within a `Reason`: such a condition only chooses words.
+    Conditions within a `Reason` only choose words, and are left out.
     """
     for node in _walk(function):
         for field in ("test",):
@@ -255,7 +255,7 @@ def _without(node: ast.BoolOp, index: int) -> Callable[[], None]:
 
 @contextmanager
 def _patched(module: ModuleType, name: str, number: int) -> Generator[None]:
-    """The function with its condition changed."""
+    """Put the function with its condition changed in force."""
     target: Any = module
     for part in name.split("."):
         target = inspect.getattr_static(target, part)
@@ -306,7 +306,7 @@ def _code_or_none(code: CodeType, name: str) -> CodeType | None:
 
 
 def pattern_mutants() -> Iterator[Mutant]:
-    """Every node of every pattern: other ops, the other order, an op that may be missing.
+    """Yield every node of every pattern changed: other ops, the other order, or optional.
 
     Nodes of one name in the patterns of a pass are changed together.
     """
@@ -326,7 +326,7 @@ def pattern_mutants() -> Iterator[Mutant]:
 
 
 def nodes_of(rule: Fusion) -> list[Node]:
-    """The nodes of a pattern, each once, the last op first."""
+    """List the nodes of a pattern, each once, the last op first."""
     found: dict[Node, None] = {}
     todo: list[Any] = [rule.root]
     while todo:
@@ -386,12 +386,12 @@ def _all_nodes() -> list[Node]:
 
 
 def all_mutants() -> list[Mutant]:
-    """Every mutant, in a fixed order."""
+    """List every mutant, in a fixed order."""
     return [*source_mutants(), *pattern_mutants()]
 
 
 def verdict(mutant: Mutant, count: int) -> str:
-    """What notices a mutant, "same" when it does nothing else in any program, "" for nothing."""
+    """Name the check that notices a mutant; "same" if no program changes, "" for no check."""
     found = "same"
     every = [suite(name, count).checks() for name in mutant.passes]
     # each kind of check by all passes before the next kind, which is slower

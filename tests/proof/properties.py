@@ -1,6 +1,6 @@
-"""Every property of every way to optimise, on generated programs; counts what happened.
+"""Every property of every way to optimize, on generated programs; counts the outcomes.
 
-A program is optimised in many ways. After each the module is valid, its signature is the same, and
+A program is optimized in many ways. After each the module is valid, its signature is the same, and
 it computes the same outputs, gradients and state; a second run finds nothing; a pass that claims
 to be bit-exact changes no bit of a program without derivatives.
 """
@@ -40,13 +40,13 @@ XLA_ALIKE, XLA_HALF = 1e-3, 1e-1
 
 @dataclass
 class Worst:
-    """The largest differences that were seen, absolute and relative."""
+    """The largest differences so far, absolute and relative."""
 
     absolute: float = 0.0
     relative: float = 0.0
 
     def add(self, wanted: judge.Results, found: judge.Results) -> None:
-        """Note how far results are apart."""
+        """Add the difference of two sets of results."""
         for name, array in wanted.items():
             absolute, relative = judge.deviation(array, found[name])
             self.absolute = max(self.absolute, absolute)
@@ -55,7 +55,7 @@ class Worst:
 
 @dataclass
 class Tally:
-    """What happened to all programs."""
+    """The outcomes of all programs."""
 
     programs: int = 0
     runs: int = 0
@@ -79,7 +79,7 @@ GROUPS = ("pass group-elementwise", "pass group-reductions")
 
 
 class Prover:
-    """Tries the ways to optimise on one program after the other."""
+    """Tries the ways to optimize on one program after another."""
 
     def __init__(self, *, xla_share: float = 0.0, others: int = 6) -> None:
         self.tally = Tally()
@@ -97,7 +97,7 @@ class Prover:
         }
 
     def prove(self, generated: Generated, number: int) -> None:
-        """All passes alone and all flags; of the flags, pairs, prefixes and orders a few."""
+        """Try all passes alone and all flags, and a few flags, pairs, prefixes and orders."""
         chooser = random.Random(number)
         chosen = chooser.sample(sorted(self.rest), min(self.others, len(self.rest)))
         ways = {**self.always, **{name: self.rest[name] for name in chosen}}
@@ -108,7 +108,7 @@ class Prover:
 
 
 class _Trial:
-    """One program in all ways."""
+    """One program, optimized in all ways."""
 
     def __init__(self, prover: Prover, generated: Generated, number: int, *, by_xla: bool) -> None:
         self.prover, self.tally = prover, prover.tally

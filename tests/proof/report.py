@@ -1,4 +1,4 @@
-"""What a run of the properties saw, as tables of Markdown."""
+"""The findings of a run of the properties, as tables of Markdown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphopt_tests.proof.properties import Tally, Worst
 
 
 def tables(tally: Tally) -> str:
-    """The tables of one run."""
+    """Format the tables of one run."""
     lines = [
         f"- programs generated: {tally.programs:,}, each optimised in several ways "
         f"({tally.runs:,} runs in all)",

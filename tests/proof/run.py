@@ -25,7 +25,7 @@ PARTS = 40
 
 
 def load_settings() -> None:
-    """What the tests set: JAX's settings, and the name of the tests' code."""
+    """Apply the settings of the tests: JAX's, and the name of the tests' package."""
     spec = importlib.util.spec_from_file_location("graphopt_conftest", TESTS / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
@@ -34,7 +34,7 @@ def load_settings() -> None:
 
 
 def prove(batch: int, count: int, seed: int, xla: float):  # type: ignore[no-untyped-def]
-    """One batch of programs; what happened."""
+    """Prove one batch of programs, and return the tally."""
     load_settings()
     from graphopt_tests.proof.corpus import all_patterns, collect
     from graphopt_tests.proof.properties import Prover
@@ -49,7 +49,7 @@ def prove(batch: int, count: int, seed: int, xla: float):  # type: ignore[no-unt
 def judge_mutants(  # type: ignore[no-untyped-def]
     part: int, parts: int, count: int, only: str, sample: slice
 ):
-    """Every `parts`-th mutant of a sample and what notices it."""
+    """Judge every `parts`-th mutant of a sample."""
     load_settings()
     from graphopt_tests.proof.mutants import all_mutants, verdict
 
@@ -63,7 +63,7 @@ def judge_mutants(  # type: ignore[no-untyped-def]
 
 
 def properties(arguments: argparse.Namespace) -> int:
-    """Prove, in processes of their own, and print the tables."""
+    """Prove in several processes, and print the tables."""
     load_settings()
     from graphopt_tests.proof.properties import Tally
     from graphopt_tests.proof.report import tables
@@ -140,7 +140,7 @@ def mutants(arguments: argparse.Namespace) -> int:
 
 
 def by_file(verdicts: Sequence[tuple[str, str]], equivalent: Mapping[str, str]) -> Iterator[str]:
-    """A row for each module of conditions and each pass of patterns."""
+    """Yield a row for each module of conditions and each pass of patterns."""
     totals = dict[str, list[int]]()
     for name, verdict in verdicts:
         place = name.partition(":")[0].partition(" `")[0].partition(".")[0]
@@ -154,12 +154,12 @@ def by_file(verdicts: Sequence[tuple[str, str]], equivalent: Mapping[str, str]) 
 
 
 def pool(jobs: int) -> ProcessPoolExecutor:
-    """Processes that start afresh."""
+    """Start a pool of spawned processes."""
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """See the docstring of the file."""
+    """Run the command; see the docstring of the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["properties", "mutants"])
     parser.add_argument("count", type=int)

@@ -1,4 +1,4 @@
-"""What a module is, as something that is compared quickly; printing takes ten times longer."""
+"""A fingerprint of modules that compares quickly; printing takes ten times longer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Fingerprint = tuple[object, ...]
 
 
 def fingerprint(module: ModuleOp) -> Fingerprint:
-    """Equal for modules that print alike, but for the names of values."""
+    """Compute a fingerprint, equal for modules that print alike, but for the names of values."""
     numbers: dict[SSAValue, int] = {}
     found: list[object] = []
     for op in module.walk():

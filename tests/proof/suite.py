@@ -1,9 +1,9 @@
-"""What the tests say of a pass: generated programs, hand-made ones, and the pages of examples.
+"""The checks that judge a pass: generated programs, hand-made programs, and the pages of examples.
 
-For a pass that is wrong on purpose, `verdict` says what notices it. The right pass has run on the
-same programs before, so only programs that come out otherwise have to be computed. Programs are
-made for a pass once the pages leave one of its mutants. Of passes for which no programs are
-generated the pages alone are judged.
+For a pass that is wrong on purpose, `verdict` names the check that notices it. The right pass has
+run on the same programs before, so only programs with another outcome have to be computed.
+Programs are generated for a pass once the pages miss one of its mutants. Passes without generated
+programs are judged by the pages alone.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ EXACT = Numerics.BIT_EXACT
 
 @cache
 def cases(name: str) -> list[Case]:
-    """The cases of the pages of a pass."""
+    """List the cases of the pages of a pass."""
     found = [case for page in PAGES for case in load_page(page)]
     return [case for case in found if name in (case.pass_name, TOGETHER)]
 
 
 def transform_of(name: str) -> Transform:
-    """The pass by itself, or all fusions."""
+    """Return the transform of the pass alone, or of all fusions."""
     if name != TOGETHER:
         return one_pass(own_passes()[name]()())
     return lambda module: sweep(module, told.rules_together())
@@ -71,7 +71,7 @@ def transform_of(name: str) -> Transform:
 
 @dataclass
 class Program:
-    """A program, what the right pass makes of it, and its results once they are needed."""
+    """A program, the right pass's outcome on it, and its results, computed on demand."""
 
     module: ModuleOp
     right: Fingerprint
@@ -80,7 +80,7 @@ class Program:
     wanted: list[judge.Results] = field(default_factory=list[judge.Results])
 
     def check(self, changed: ModuleOp) -> str:
-        """What is wrong with what a pass made of the program; "" for nothing."""
+        """Describe the fault of a changed program; "" for none."""
         changed.verify()
         verify_ssa(changed)
         if signature_of(changed) != signature_of(self.module):
@@ -107,7 +107,7 @@ class Program:
 
 @dataclass
 class Programs:
-    """The programs for one pass, and what the right pass does to all of them together."""
+    """The programs for one pass, and the right pass's outcomes on all of them."""
 
     every: list[Program] = field(default_factory=list[Program])
     fired: Counter[str] = field(default_factory=Counter[str])
@@ -116,7 +116,7 @@ class Programs:
 
 @dataclass
 class Suite:
-    """The pages of one pass, `count` generated programs, and what the right pass does to each."""
+    """The pages of one pass, `count` generated programs, and the right pass's outcomes on each."""
 
     name: str
     count: int
@@ -124,10 +124,9 @@ class Suite:
     texts: dict[str, str]
 
     def checks(self) -> Iterator[Callable[[], str]]:
-        """The checks, the quickest first; the right pass has to be in force between them.
+        """Yield the checks, the quickest first; the right pass has to be in force between them.
 
-        Each says what notices that the pass is wrong: "same" when it does nothing else, "" for no
-        one.
+        Each names the fault that it notices: "same" if no program changes, "" for no fault.
         """
         yield self.by_pages
         yield self.by_words
@@ -135,7 +134,7 @@ class Suite:
         yield partial(self.by_properties, programs(self.name, self.count, self.number))
 
     def by_properties(self, programs: Programs) -> str:
-        """crash, signature, numbers, bits, again, fires less, or a reason that is gone."""
+        """Name the fault: crash, signature, numbers, bits, again, fires less, lost reason."""
         if not programs.every:
             return "same"
         transform = transform_of(self.name)
@@ -167,7 +166,7 @@ class Suite:
         return wrong
 
     def by_words(self) -> str:
-        """words: the first line that is told otherwise; see `told`."""
+        """Name the first line whose reasons differ, as "words: LINE"."""
         if self.name not in (*FUSIONS, TOGETHER):
             return "same"
         try:
@@ -180,7 +179,7 @@ class Suite:
         return f"words: {min(other)}" if other else "same"
 
     def by_changes(self) -> str:
-        """changed: the first program with a changed op that comes out otherwise; see `changed`."""
+        """Name the first program with a changed op and another outcome; see `changed`."""
         if self.name not in changed.TITLES:
             return "same"
         try:
@@ -192,7 +191,7 @@ class Suite:
         return f"changed: {min(other)}" if other else "same"
 
     def by_pages(self) -> str:
-        """page: the first case that comes out otherwise; it is asked first for the next mutant."""
+        """Name the first case with another outcome; try it first for the next mutant."""
         outcomes = shown(self.name)
         for title, text in self.texts.items():
             if _text(outcomes[title]) != text:
@@ -203,7 +202,7 @@ class Suite:
 
 @cache
 def shown(name: str) -> Mapping[str, Callable[[], str]]:
-    """What happens in each case of the pages of a pass, or in each rewrite under validation."""
+    """Map the cases of a pass's pages, or the rewrites under validation, to their outcomes."""
     if name == UNDONE:
         return {title: partial(undone.outcome, title) for title in undone.REWRITES}
     found: dict[str, Callable[[], str]] = {}
@@ -218,7 +217,7 @@ def shown(name: str) -> Mapping[str, Callable[[], str]]:
 
 
 def _measure_of(ratio: float | None) -> Measure:
-    """A measure that says the same of everything."""
+    """Build a measure that returns the same ratio for every op."""
     return lambda op, trained: KernelTime(ratio)
 
 
@@ -231,7 +230,7 @@ def _text(outcome: Callable[[], str]) -> str:
 
 
 def _outcome(case: Case, made: ModulePass) -> str:
-    """What a pass does to the program of a page and tells of it, as text."""
+    """Run a pass on the program of a page, and return program and reasons as text."""
     module = parse(case.before)
     outcomes = one_pass(made)(module)
     module.verify()
@@ -240,7 +239,7 @@ def _outcome(case: Case, made: ModulePass) -> str:
 
 
 def _fired(outcomes: Sequence[Outcome]) -> Counter[str]:
-    """How often something happened, by the op that it happened at."""
+    """Count the rewrites by the name of their op."""
     return Counter(o.anchor.split()[0] for o in outcomes if isinstance(o, Applied))
 
 
@@ -250,14 +249,14 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 @cache
 def suite(name: str, count: int, number: int = 0) -> Suite:
-    """What judges a pass: its pages, and `count` generated programs by seeds from `number` on."""
+    """Build the suite of a pass: its pages, and `count` programs by seeds from `number` on."""
     texts = {title: _text(outcome) for title, outcome in shown(name).items()}
     return Suite(name, count, number, texts)
 
 
 @cache
 def programs(name: str, count: int, number: int) -> Programs:
-    """The programs for a pass: generated ones, those of the pages and others near them."""
+    """Collect the programs for a pass: generated ones, its pages' and near misses of these."""
     made = Programs()
     plant = planted_for(name) if name != TOGETHER else _small_patterns()
     if not plant:
@@ -284,7 +283,7 @@ NEAR = ("sibling", "sibling", "swap", "property", "property", "share", "read aga
 
 
 def near_misses(name: str, count: int) -> list[ModuleOp]:
-    """The programs of the pages in which the pass does something, each changed in `count` ways."""
+    """Twist each program of the pages that the pass rewrites in `count` ways."""
     found: dict[Fingerprint, ModuleOp] = {}
     for case in cases(name) if name != TOGETHER else []:
         if case.expected_kind != "mlir":
@@ -301,12 +300,12 @@ def _small_patterns() -> list[Callable[..., object]]:
 
 
 class Hangs(Exception):
-    """It takes too long."""
+    """The computation takes too long."""
 
 
 @contextmanager
 def limit(seconds: int) -> Generator[None]:
-    """Raise Hangs when it computes longer than this."""
+    """Raise Hangs when the block computes longer than this."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Hangs(f"longer than {seconds} s")

@@ -34,7 +34,7 @@ REASONS = {
 
 @pytest.mark.exhaustive
 def test_every_way_to_optimise() -> None:
-    """Outputs, gradients and state stay, whichever passes run and in whichever order."""
+    """Outputs, gradients and state are preserved by all passes in all orders."""
     prover, count = Prover(others=3), examples(90)
     for number, generated in enumerate(collect(all_patterns(), count, 4)):
         prover.prove(generated, number)
@@ -96,7 +96,7 @@ SAMPLE = (
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", [*SAMPLE, pytest.param(SIDE_RESULT, marks=pytest.mark.exhaustive)])
 def test_a_broken_guard_is_noticed(name: str) -> None:
-    """Without the guard a generated program or a page comes out wrong."""
+    """Without the guard, a generated program or a page has another outcome."""
     mutant = mutants()[name]
     if len(mutant.passes) > len(GUARDED):
         passes = ("fused-attention",) if name == SIDE_RESULT else GUARDED
@@ -105,13 +105,13 @@ def test_a_broken_guard_is_noticed(name: str) -> None:
 
 
 def mutants() -> dict[str, Mutant]:
-    """Every mutant by its name."""
+    """Map names to mutants."""
     return {mutant.name: mutant for mutant in all_mutants()}
 
 
 @pytest.mark.exhaustive
 def test_near_misses_of_the_pages() -> None:
-    """What is told of the programs of the pages is what the file says."""
+    """The near misses in the programs of the pages are as recorded."""
     found = [line for name in FUSIONS for line in near_misses(name)]
     if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
         KEPT.write_text("\n".join(found) + "\n")
@@ -119,7 +119,7 @@ def test_near_misses_of_the_pages() -> None:
 
 
 def test_fusions_together_on_the_pages() -> None:
-    """Which fusion takes what, when all of them run on the programs of pages, is in the file."""
+    """The ops that each fusion takes, when all run on the pages' programs, are as recorded."""
     found = together()
     if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
         KEPT_TOGETHER.write_text("\n".join(found) + "\n")
@@ -128,7 +128,7 @@ def test_fusions_together_on_the_pages() -> None:
 
 @pytest.mark.exhaustive
 def test_changed_ops_of_the_pages() -> None:
-    """What each pass makes of its programs with one op changed is what the file says."""
+    """The outcomes of each pass on its programs with one op changed are as recorded."""
     found = [line for name in changed.TITLES for line in changed.outcomes(name)]
     if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
         changed.KEPT.write_text("\n".join(found) + "\n")
@@ -136,6 +136,6 @@ def test_changed_ops_of_the_pages() -> None:
 
 
 def test_equivalent_mutants_exist() -> None:
-    """The survivors that are argued away are still there, each under a name of its own."""
+    """The mutants that are listed as equivalent exist, each under its own name."""
     assert EQUIVALENT.keys() <= mutants().keys(), EQUIVALENT.keys() - mutants().keys()
     assert len(mutants()) == len(all_mutants())

@@ -1,7 +1,7 @@
-"""What is told of the programs of the pages: near misses, and what all fusions together take.
+"""The reasons on the programs of the pages: near misses, and the rewrites of all fusions together.
 
-Both are kept in `tests/data`. With GRAPHOPT_UPDATE_PAGES in the environment the tests of them write
-the files anew.
+Both are recorded in `tests/data`. With GRAPHOPT_UPDATE_PAGES in the environment their tests write
+the files again.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ SHARED = (
 
 @cache
 def fusion_cases() -> list[Case]:
-    """The cases of the pages of all fusions."""
+    """List the cases of the pages of all fusions."""
     pages = [TESTS / "passes" / f"{name}.md" for name in FUSIONS]
     return [case for page in pages for case in load_page(page)]
 
 
 def near_misses(name: str) -> list[str]:
-    """A line for each near miss of a pass in the programs of its pages."""
+    """List a line for each near miss of a pass in the programs of its pages."""
     rules = [(name, rule) for rule in FUSIONS[name].RULES]
     return [
         f"{name} | {case.title} | {miss.anchor} | {miss.reason}"
@@ -54,13 +54,13 @@ def near_misses(name: str) -> list[str]:
 
 @cache
 def kept(name: str) -> list[str]:
-    """What the file says of a pass."""
+    """Return the recorded lines of a pass."""
     return [line for line in KEPT.read_text().splitlines() if line.startswith(f"{name} | ")]
 
 
 @cache
 def rules_together() -> list[tuple[str, Fusion]]:
-    """The rules of all fusions with the names of their passes, ranked as in the pipeline."""
+    """List the rules of all fusions with the names of their passes, ranked as in the pipeline."""
     chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
     return [
         (made.name, rule)
@@ -72,22 +72,22 @@ def rules_together() -> list[tuple[str, Fusion]]:
 
 @dataclass
 class Told:
-    """A watcher that notes in words what it is told."""
+    """A watcher that notes rewrites and refusals in words."""
 
     lines: list[str] = field(default_factory=list[str])
 
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
-        """What a pass took, and what it made of it."""
+        """Note the ops that a pass took, and the ops that it made."""
         taken, new = (" ".join(map(show_op, each)) for each in (ops, made))
         self.lines.append(f"{rule} | {taken} | {new}")
 
     def note_refusal(self, rule: str, op: PdOp, reason: Reason) -> None:
-        """The reason why a pass left an op."""
+        """Note why a pass left an op unchanged."""
         self.lines.append(f"{rule} | {show_op(op)} | {reason}")
 
 
 def together() -> list[str]:
-    """A line for all that fusions do when all of them run on a program, or why they do not."""
+    """List all rewrites and refusals when all fusions run on a program."""
     found: list[str] = []
     for case in (case for case in fusion_cases() if case.pass_name in SHARED):
         told = Told()
@@ -98,5 +98,5 @@ def together() -> list[str]:
 
 @cache
 def kept_together() -> list[str]:
-    """What the file says of all fusions together."""
+    """Return the recorded lines of all fusions together."""
     return KEPT_TOGETHER.read_text().splitlines()

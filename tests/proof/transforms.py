@@ -1,4 +1,4 @@
-"""The ways to optimise a program: passes, flags, pairs of flags, prefixes of the table, orders."""
+"""The ways to optimize a program: passes, flags, pairs of flags, prefixes of the table, orders."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL | _SIGNATU
 
 
 def one_pass(made: ModulePass) -> Transform:
-    """A pass by itself."""
+    """Build the transform of one pass."""
 
     def transform(module: ModuleOp) -> list[Outcome]:
         if isinstance(made, FusionPass):
@@ -65,7 +65,7 @@ def one_pass(made: ModulePass) -> Transform:
 
 
 def passes() -> Mapping[str, Transform]:
-    """Every pass alone. Any gain makes a group and two updates a stack: the programs are small."""
+    """Map every pass alone. Thresholds of groups and stacks are low: the programs are small."""
     loaders = all_passes()
     made = {name: loaders[name]()() for name in [*SINGLE, "canonicalize", "dce"]}
     for name, each in made.items():
@@ -77,29 +77,29 @@ def passes() -> Mapping[str, Transform]:
 
 
 def with_flags(*flags: str) -> Transform:
-    """The pipeline with these flags."""
+    """Build the pipeline with these flags."""
     context = PassContext(dict.fromkeys(flags, True), frozenset(flags))
     return lambda module: list(optimize(module, context, verify_each=False).outcomes)
 
 
 def flags() -> Mapping[str, Transform]:
-    """The pipeline with every flag alone."""
+    """Map the pipeline with every flag alone."""
     idle = (name for name, flag in BUILD_FLAGS.items() if flag.no_effect)
     return {f"flag {name}": with_flags(name) for name in (*PASS_FLAGS, *idle)}
 
 
 def pairs() -> Mapping[str, Transform]:
-    """The pipeline with every pair of the flags that select a pass."""
+    """Map the pipeline with every pair of the flags that select a pass."""
     return {f"flags {a} {b}": with_flags(a, b) for a, b in combinations(PASS_FLAGS, 2)}
 
 
 def everything() -> Mapping[str, Transform]:
-    """The pipeline with all flags."""
+    """Map the pipeline with all flags."""
     return {"all flags": with_flags(*PASS_FLAGS)}
 
 
 def prefixes() -> Mapping[str, Transform]:
-    """The first rows of the table, from one to all of them."""
+    """Map the first rows of the table, from one to all of them."""
     chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
 
     def prefix(count: int) -> Transform:
@@ -120,7 +120,7 @@ def prefixes() -> Mapping[str, Transform]:
 
 
 def orders(count: int, seed: int = 0) -> Mapping[str, Transform]:
-    """All passes one after the other, in random orders."""
+    """Map all passes one after another, in random orders."""
     loaders, chooser = own_passes(), random.Random(seed)
 
     def order(names: Sequence[str]) -> Transform:

@@ -33,7 +33,7 @@ REWRITES: Mapping[str, tuple[str, ModulePass]] = {
 
 
 def outcome(name: str) -> str:
-    """The program after a pass under validation, the verdicts, and what is told."""
+    """Return the program after a pass under validation, the verdicts, and the reasons."""
     text, made = REWRITES[name]
     module = parse(text)
     with validating(validate) as validation:

@@ -1,4 +1,4 @@
-"""The reference interpreter against the JAX lowering: every op that both have, on its samples."""
+"""The reference interpreter against the JAX lowering: every op with both, on its samples."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def is_computed(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample that both compute, and alike: random numbers are not."""
+    """Return whether both compute a sample, and alike: random numbers differ."""
     op = built(op_class, sample)
     return supports(op) and not is_random(op)
 
@@ -63,7 +63,7 @@ CONV = "graphopt.ir.dialect.ops.conv"  # a deformable one takes hundreds of diff
 
 
 def of_family(family: str, quick: bool = False) -> list[tuple[str, type[PdOp], Sample]]:
-    """The samples of one family with their names."""
+    """List the samples of one family with their names."""
     return [
         (str(case.id), *case.values)  # pyright: ignore
         for case in (QUICK if quick else CASES)
@@ -72,7 +72,7 @@ def of_family(family: str, quick: bool = False) -> list[tuple[str, type[PdOp], S
 
 
 def test_how_many_ops_are_covered() -> None:
-    """A change that loses rules does not go unnoticed."""
+    """The number of ops with a rule does not drop."""
     covered = {case.values[0] for case in CASES}
     assert len(covered) >= 310, f"{len(covered)} of {len(RULES)} rules"
 
@@ -99,7 +99,7 @@ def test_what_passes_mention_is_covered() -> None:
 
 
 def test_it_shares_nothing_with_the_lowering() -> None:
-    """No file of the interpreter imports the lowering, or JAX."""
+    """No file of the interpreter imports the lowering or JAX."""
     for file in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -108,7 +108,7 @@ def test_it_shares_nothing_with_the_lowering() -> None:
 
 
 def computed(samples: list[tuple[str, type[PdOp], Sample]]) -> dict[str, list[Any]]:
-    """The results of the lowering for samples, compiled together where sizes allow it."""
+    """Compute samples by the lowering, compiled together where sizes allow it."""
     rules = [rule_of(op_class, sample) for _, op_class, sample in samples]
     sized = [not issubclass(op_class, DataSizedOp) for _, op_class, _ in samples]
     operands = [flat(sample) for _, _, sample in samples]
@@ -126,14 +126,14 @@ def computed(samples: list[tuple[str, type[PdOp], Sample]]) -> dict[str, list[An
 @pytest.mark.every(6)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_numbers_are_those_of_the_lowering(family: str) -> None:
-    """The same numbers, infinities and nan, of the same dtype, for the first sample of each op."""
+    """The first sample of each op gives the same numbers, infinities and nan, of the same dtype."""
     check_numbers(of_family(family, quick=True))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_numbers_are_those_of_the_lowering(family: str) -> None:
-    """For every sample."""
+    """Every sample gives the same numbers."""
     check_numbers(of_family(family))
 
 
@@ -167,7 +167,7 @@ def assert_close(have: Any, want: Any, name: str) -> None:
     "family", [f if f != CONV else pytest.param(f, marks=pytest.mark.exhaustive) for f in FAMILIES]
 )
 def test_derivatives_are_those_of_differences(family: str) -> None:
-    """For each smooth sample the derivative that the tape computes is that of differences."""
+    """For each smooth sample the derivative by the tape equals finite differences."""
     for name, op_class, sample in of_family(family):
         block, op = build(op_class, sample)
         operands = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in flat(sample)]
@@ -204,7 +204,7 @@ def test_derivatives_are_those_of_differences(family: str) -> None:
 @settings(max_examples=5)
 @given(programs(FUSIONS))
 def test_generated_programs(generated: Generated) -> None:
-    """Outputs, gradients and updated state of programs with planted patterns."""
+    """Outputs, gradients and state of programs with planted patterns are equal."""
     inputs = random_inputs(generated.module)
     found = evaluate(generated.module, inputs)
     if any(is_random(op) for op in generated.module.walk()):
@@ -269,7 +269,7 @@ REGIONS = """builtin.module {
 
 
 def test_regions() -> None:
-    """Loops and branches, and derivatives through them."""
+    """Loops and branches are computed, and derivatives through them."""
     x = np.array([0.5, -1.25, 0.75], np.float32)
     module = parse(REGIONS)
     found = evaluate(module, {"x": x}, precision="float64")
@@ -289,7 +289,7 @@ def test_precisions() -> None:
 
 
 def test_what_has_no_rule_is_named() -> None:
-    """Nothing is skipped in silence."""
+    """An op without a rule raises an error that names it."""
     text = SECOND_ORDER.replace("pd.tanh(%x)", "pd.polygamma(%x) {n = 1}")
     module = parse(text)
     assert not all(supports(op) for op in module.walk() if isinstance(op, PdOp))
@@ -302,7 +302,7 @@ LOW_BITS = [0, 1, 0xFFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000,
 
 @pytest.mark.parametrize("low", LOW_BITS)
 def test_rounding_to_half_precision(low: int) -> None:
-    """Bit by bit what NumPy's conversion gives: ties, denormal numbers, infinities, signs of 0."""
+    """Rounding equals NumPy's bit by bit: ties, denormals, infinities, signs of 0."""
     bits = (np.arange(1 << 16, dtype=np.uint32) << 16) | np.uint32(low)
     value = bits.view(np.float32)
     finite = value[np.abs(value) < 1 << 15]

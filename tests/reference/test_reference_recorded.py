@@ -1,4 +1,4 @@
-"""The reference interpreter on the cases recorded from Paddle, in the place of the lowering."""
+"""The reference interpreter on the cases recorded from Paddle, instead of the lowering."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = Path(__file__).parents[1] / "conformance" / "cases"
 
 
 class Interpreted:
-    """Evaluates modules by the interpreter where it has a rule for each op; counts them."""
+    """Evaluates modules by the interpreter if it has a rule for each op; counts them."""
 
     def __init__(self, otherwise: Any) -> None:
         self.otherwise = otherwise
@@ -47,7 +47,7 @@ class Interpreted:
 
 @pytest.mark.slow
 def test_recorded_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Paddle's numbers, gradients and trained parameters come out too, in every twentieth case."""
+    """The interpreter gives Paddle's numbers, gradients and trained parameters, too."""
     corpus = Corpus(CASES)
     interpreted = Interpreted(replication.evaluate)
     monkeypatch.setattr(replication, "evaluate", interpreted)

@@ -1,4 +1,4 @@
-"""The report against another program: what `graphopt diff` says, on the page and at the nodes."""
+"""The report against another program: differences as `graphopt diff` finds them, also at nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONTEXT = pass_context_for(strategy_of("fuse_gemm_epilogue"), "")
 
 
 def compiled(*, alpha: float = 0.1, extra: bool = False) -> Compilation:
-    """Two layers, with names that begin at 0; `extra` is one op more at the end."""
+    """Build two layers, with names that begin at 0; `extra` adds an op at the end."""
     main = static.Program()
     with static.program_guard(main, static.Program()), unique_name.guard():
         h = paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(static.data("x", [-1, 8], "float32")))
@@ -34,14 +34,14 @@ def compiled(*, alpha: float = 0.1, extra: bool = False) -> Compilation:
 
 
 def reported(**changes: Any) -> Optimization:
-    """A changed program against the first one."""
+    """Report a changed program against the first one."""
     here, there = compiled(**changes), compiled()
     other = Other("yesterday", there.parse, CONTEXT)
     return optimization("today", here.parse, CONTEXT, other=other)
 
 
 def test_it_is_the_difference_of_the_command() -> None:
-    """As read, and after the passes; each change is at its nodes, on both sides."""
+    """The differences are shown as read and after the passes; both graphs mark changed nodes."""
     found = reported(alpha=0.2, extra=True)
     assert found.against is not None
     graphs = [graph_of(m, Origins(m)) for m in (compiled().parse(), _changed())]
@@ -60,7 +60,7 @@ def _changed() -> Any:
 
 
 def test_a_fusion_that_yesterday_did_not_have() -> None:
-    """Programs that are the same as read may differ after their passes."""
+    """Programs that are equal as read may differ after their passes."""
     here = compiled()
     other = Other("plain", here.parse, pass_context_for(None, ""))
     found = optimization("fused", here.parse, CONTEXT, other=other)
@@ -71,7 +71,7 @@ def test_a_fusion_that_yesterday_did_not_have() -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    """The other program is the first stage, and its text the other side of the changes."""
+    """The other program is the first stage, and the other side of the textual changes."""
     text = """func.func @main(feed %x: tensor<?x8xf32>) -> (fetch "y": tensor<?x8xf32>) {
   %y = pd.leaky_relu(%x) {negative_slope = 0.1}
   func.return %y : tensor<?x8xf32>
@@ -92,7 +92,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_of_a_compiled_program(tmp_path: Path) -> None:
-    """`CompiledProgram.report(against=...)` takes a Program or a CompiledProgram, nothing else."""
+    """`CompiledProgram.report(against=...)` takes only a Program or a CompiledProgram."""
     programs = []
     for alpha in (0.1, 0.2):
         programs.append(static.Program())

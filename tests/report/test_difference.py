@@ -35,7 +35,7 @@ Layers = Callable[[Any], Any]
 
 
 def compiled(layers: Layers) -> Compilation:
-    """A program of layers on [-1, 8], with names that begin at 0."""
+    """Build a program of layers on [-1, 8], with names that begin at 0."""
     main = static.Program()
     with static.program_guard(main, static.Program()), unique_name.guard():
         y = layers(static.data("x", [-1, 8], "float32"))
@@ -43,13 +43,13 @@ def compiled(layers: Layers) -> Compilation:
 
 
 def graph(layers: Layers) -> Graph:
-    """Its graph."""
+    """Build the graph of layers."""
     module = compiled(layers).parse()
     return graph_of(module, Origins(module))
 
 
 def net(x: Any, *, wide: int = 8, alpha: float = 0.1, extra: bool = False) -> Any:
-    """Two layers; `extra` puts one in front of them, so that the numbers in all names change."""
+    """Build two layers; `extra` adds one before them, so that the numbers in all names change."""
     if extra:
         x = paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(x))
     h = paddle.nn.functional.leaky_relu(paddle.nn.Linear(8, wide)(x), alpha)
@@ -57,7 +57,7 @@ def net(x: Any, *, wide: int = 8, alpha: float = 0.1, extra: bool = False) -> An
 
 
 def kinds(found: ProgramDifference) -> list[tuple[str, str]]:
-    """The changes as their kind and their ops."""
+    """List the changes by kind and ops."""
     return [
         (change.kind, " + ".join(node.name for node in change.before or change.after))
         for change in found.changes
@@ -65,14 +65,14 @@ def kinds(found: ProgramDifference) -> list[tuple[str, str]]:
 
 
 def test_the_same() -> None:
-    """A program and itself."""
+    """A program does not differ from itself."""
     found = difference(graph(net), graph(net))
     assert found.is_empty and found.same == 6
     assert str(found) == repr(found) == "6 ops before, 6 after: 6 the same"
 
 
 def test_attributes_and_types() -> None:
-    """An attribute, and a width, which is also another shape of state."""
+    """Changed attributes are named, and a changed width with the shapes of its state."""
     found = difference(graph(net), graph(lambda x: net(x, alpha=0.2)))
     assert [(c.kind, c.words) for c in found.changes] == [(CHANGED, "negative_slope 0.1 -> 0.2")]
     found = difference(graph(net), graph(lambda x: net(x, wide=16)))
@@ -81,7 +81,7 @@ def test_attributes_and_types() -> None:
 
 
 def test_a_layer_in_front() -> None:
-    """Its ops are new, though all later names have other numbers; the other way, they are gone."""
+    """Only the ops of a layer in front are new, or gone, though all later names change."""
     plain, longer = graph(net), graph(lambda x: net(x, extra=True))
     for first, second, kind in ((plain, longer, NEW), (longer, plain, GONE)):
         found = difference(first, second)
@@ -90,7 +90,7 @@ def test_a_layer_in_front() -> None:
 
 
 def test_fused() -> None:
-    """What a fusion took, and what it made."""
+    """A fusion is shown with the ops that it took and the op that it made."""
     made = compiled(lambda x: paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(x)))
     context = pass_context_for(strategy_of("fuse_gemm_epilogue"), "")
     after = optimization("p", made.parse, context).stages[-1].graph
@@ -101,7 +101,7 @@ def test_fused() -> None:
 
 
 def test_moved() -> None:
-    """An op in another place of the order, with the same name and type."""
+    """An op at another place of the order, with the same name and type, is moved."""
     text = """func.func @main(feed %x: tensor<?x8xf32>) -> (
   fetch "a": tensor<?x8xf32>, fetch "b": tensor<?x8xf32>) {
   %a = pd.exp(%x)
@@ -117,7 +117,7 @@ def test_moved() -> None:
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code tells; a page has both programs."""
+    """The exit code reports a difference; a page shows both programs."""
     first, second = tmp_path / "a.mlir", tmp_path / "b.mlir"
     first.write_text(text_of(compiled(net).parse()), "utf-8")
     second.write_text(text_of(compiled(lambda x: net(x, alpha=0.3)).parse()), "utf-8")
@@ -152,7 +152,7 @@ def test_scripts_do_not_build_on_each_other(tmp_path: Path) -> None:
 
 
 def test_where_the_changes_are() -> None:
-    """The layers of new ops are named, and of a long attribute the number of its items."""
+    """The layers of new ops are named; a long attribute is shown by its number of items."""
 
     def deep(x: Any, count: int) -> Any:
         for _ in range(count):
@@ -166,7 +166,7 @@ def test_where_the_changes_are() -> None:
 
 
 def test_numbers_of_draws_are_no_changes() -> None:
-    """A dropout in front gives those after it other numbers."""
+    """A dropout in front renumbers later dropouts, which is no change."""
 
     def drop(x: Any, *, first: bool) -> Any:
         x = F.dropout(paddle.exp(x), 0.5) if first else x

@@ -39,7 +39,7 @@ SIZES = {"desktop": (1400, 900), "phone": (390, 800)}
 
 
 def step(layers: Any, shape: list[int]) -> Optimization:
-    """A training step of layers, with the fusions on, and made-up times; nothing is compiled."""
+    """Build a training step of layers, with fusions and made-up times; nothing is compiled."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [-1, *shape], "float32")
@@ -55,7 +55,7 @@ def step(layers: Any, shape: list[int]) -> Optimization:
 
 
 def made_up(module: ModuleOp) -> MeasuredStep:
-    """Times with many digits for all ops; the last op takes the longest."""
+    """Make up times with many digits for all ops; the last op takes the longest."""
     ops = ops_by_number(module)
     times = {n: OpMeasured(n / 7e6, n / 9e6, 12345 * n, 1001 * n, n / 9e7) for n in range(len(ops))}
     seconds = sum(each.seconds for each in times.values())
@@ -73,18 +73,18 @@ def made_up(module: ModuleOp) -> MeasuredStep:
 
 
 def resnet() -> Optimization:
-    """ResNet-50, training."""
+    """Build a training step of ResNet-50."""
     return step(lambda x: paddle.vision.models.resnet50()(x), [3, 64, 64])
 
 
 def transformer() -> Optimization:
-    """Four layers of an encoder, training."""
+    """Build a training step of four encoder layers."""
     layer = paddle.nn.TransformerEncoderLayer
     return step(lambda x: paddle.nn.TransformerEncoder(layer(32, 4, 64), 4)(x), [16, 32])
 
 
 def long_chain() -> Optimization:
-    """3,000 ops."""
+    """Build a program of 3,000 ops."""
 
     def layers(x: Any) -> Any:
         x = paddle.nn.Linear(8, 8)(x)
@@ -96,13 +96,13 @@ def long_chain() -> Optimization:
 
 
 def imported() -> Optimization:
-    """A saved model."""
+    """Read a saved model."""
     (subject,) = subjects(str(MODELS / "infer_resnet18" / "model.pdmodel"), [], plain=True)
     return optimization("saved", subject.module.clone, pass_context_for(None, "cpu"))
 
 
 def compared() -> Optimization:
-    """The saved model against itself without its fusions."""
+    """Compare the saved model with itself without its fusions."""
     (subject,) = subjects(str(MODELS / "infer_resnet18" / "model.pdmodel"), [], plain=True)
     fused = pass_context_for(strategy_of("fuse_bn_act_ops,fuse_bn_add_act_ops"), "")
     other = Other("plain", subject.module.clone, pass_context_for(None, ""))
@@ -119,7 +119,7 @@ PROGRAMS = {each.__name__: each for each in (resnet, transformer, long_chain, im
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of each program; at most 3 MB."""
+    """Write the page of each program, of at most 3 MB."""
     path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
     html = page([PROGRAMS[request.param]()], request.param)
     assert len(html) < 3_000_000
@@ -148,7 +148,7 @@ class Browser:
         self.driver = webdriver.Chrome(options=options, service=service)
 
     def wait(self, script: str) -> Any:
-        """The value of a script, once it is true."""
+        """Return the value of a script, once it is true."""
         for _ in range(600):
             if found := self.driver.execute_script(script):
                 return found
@@ -170,13 +170,13 @@ class Browser:
         return self.driver.execute_script("return innerWidth")
 
     def texts(self, selector: str) -> list[str]:
-        """The texts of all elements, those of the drawing, too."""
+        """Return the texts of all elements, including the drawing's."""
         return self.driver.execute_script(
             f"return [...document.querySelectorAll('{selector}')].map(each => each.textContent)"
         )
 
     def drawn(self) -> int:
-        """How many nodes and clusters are drawn."""
+        """Count the drawn nodes and clusters."""
         return len(self.texts("#canvas g:not(.badge) > rect"))
 
     def redrawn(self, action: Any) -> None:
@@ -188,7 +188,7 @@ class Browser:
 
 @pytest.fixture(params=SIZES)
 def browser(request: pytest.FixtureRequest, report: Path) -> Iterator[Browser]:
-    """The page, on a desktop and on a phone; afterwards no error was logged, nothing fetched."""
+    """Open the page on a desktop and a phone; at the end, check for errors and requests."""
     made = Browser(report, *SIZES[request.param])
     try:
         yield made
@@ -204,7 +204,7 @@ def browser(request: pytest.FixtureRequest, report: Path) -> Iterator[Browser]:
 
 
 def test_a_page(browser: Browser) -> None:
-    """It draws, unfolds what is searched, shows details and changes, and goes through stages."""
+    """The page draws, unfolds what is searched, shows details and changes, and steps stages."""
     assert browser.drawn() > 2
     assert (
         browser.driver.execute_script("return document.getElementById('stage').options.length") > 1
@@ -242,7 +242,7 @@ def test_a_page(browser: Browser) -> None:
 
 
 def test_it_opens_on_what_fused(browser: Browser) -> None:
-    """Side by side on a desktop, the result on a phone; folded boxes say how many ops fused."""
+    """It opens on fusions: side by side on a desktop, the result on a phone, with op counts."""
     name, is_wide = browser.text("h1"), browser.width > 700
     sides = browser.texts("#canvas > .title")
     shown = browser.driver.execute_script(
@@ -282,7 +282,7 @@ COVERED = """
 
 
 def test_nothing_lies_over_a_box(browser: Browser) -> None:
-    """Fit knows the legend and the buttons; on a phone they have a bar of their own."""
+    """Fit leaves room for legend and buttons; on a phone these have their own bar."""
     browser.click("#whole")
     assert browser.driver.execute_script(COVERED) == 0
     if browser.width > 700:
@@ -314,7 +314,7 @@ def test_long_names_leave_room_for_values(browser: Browser) -> None:
 
 
 def test_what_is_not_found_is_told(browser: Browser) -> None:
-    """Also after Enter; blocks are found by their names."""
+    """A search without results is reported, also after Enter; blocks are found by name."""
     browser.type("#search", "no such op\n")
     assert "nothing found for" in browser.text("#matches")
     browser.driver.execute_script("document.getElementById('search').value = ''")
@@ -325,7 +325,7 @@ def test_what_is_not_found_is_told(browser: Browser) -> None:
 
 
 def test_measured_times(browser: Browser) -> None:
-    """Ops are coloured by their time or memory; a row of the table leads to its op."""
+    """Ops are colored by their time or memory; a row of the table leads to its op."""
     shown = browser.driver.find_element("css selector", "[data-view=time]").is_displayed()
     assert shown == (browser.text("h1") not in ("imported", "compared"))
     if not shown:
@@ -360,7 +360,7 @@ def test_measured_times(browser: Browser) -> None:
 
 
 def test_without_a_mouse(browser: Browser) -> None:
-    """Clusters unfold, and details open, by the keyboard, which gets to those out of sight."""
+    """By keyboard, clusters unfold and details open, also for elements out of sight."""
 
     def enter(selector: str) -> None:
         found = browser.driver.find_element("css selector", selector)

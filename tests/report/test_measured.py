@@ -1,4 +1,4 @@
-"""Measured steps in a report: each op has its time by its number, whatever the names are."""
+"""Measured steps in a report: each op gets its time by its number, whatever its names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Net = tuple[static.CompiledProgram, Any, static.Executor]
 
 
 def taking(text: str, seconds: list[float]) -> MeasuredStep:
-    """A measured program whose ops `pd.exp` take these times."""
+    """Build a measured program whose `pd.exp` ops take these times."""
     module = parse_text(text)
     exps = [op for op in ops_by_number(module) if op.name == "pd.exp"]
     numbers = numbers_of(module)
@@ -46,7 +46,7 @@ def taking(text: str, seconds: list[float]) -> MeasuredStep:
 
 
 def test_ops_are_found_by_their_numbers() -> None:
-    """Three ops of one kind without names: each has its own time, and the program one stage."""
+    """Each of three unnamed ops of one kind has its own time, and the program one stage."""
     made = optimization(
         "p", lambda: parse_text(TEXT), PassContext({}), measured=taking(TEXT, [0.1, 0.2, 0.3])
     )
@@ -56,7 +56,7 @@ def test_ops_are_found_by_their_numbers() -> None:
 
 
 def test_another_program_has_a_stage_of_its_own() -> None:
-    """Times of a program with other ops are not given to the ops of this one."""
+    """Times of a program with other ops are not assigned to ops of this one."""
     other = TEXT.replace("pd.exp(%x)", "pd.tanh(%x)")
     made = optimization(
         "p", lambda: parse_text(TEXT), PassContext({}), measured=taking(other, [0.2, 0.3])
@@ -69,7 +69,7 @@ def test_another_program_has_a_stage_of_its_own() -> None:
 
 
 def test_numbers_count_ops_in_regions() -> None:
-    """A node's number is that of its op, in loops too."""
+    """A node has the number of its op, in loops, too."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [4], "float32")
@@ -84,7 +84,7 @@ def test_numbers_count_ops_in_regions() -> None:
 
 @pytest.fixture
 def net() -> Iterator[Net]:
-    """A network that trains, and has run once."""
+    """Build a network that trains, and run it once."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         x = static.data("x", [None, 32], "float32")
@@ -100,7 +100,7 @@ def net() -> Iterator[Net]:
 
 @pytest.mark.exhaustive
 def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
-    """`report(feed=...)`: the sum of the ops, and what is beside them, is the step."""
+    """With `report(feed=...)`, the ops' times, idle and other time add up to the step."""
     compiled, loss, _ = net
     compiled.report(tmp_path / "r.html", feed=FEED, steps=2)
     (program,) = data_of((tmp_path / "r.html").read_text("utf-8"))["programs"]
@@ -124,7 +124,7 @@ def test_a_compiled_program_is_measured(net: Net, tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_other_fetches_are_another_program(net: Net, tmp_path: Path) -> None:
-    """The measured one comes first; the one that ran stays."""
+    """The measured program comes first; the program that ran stays."""
     compiled, loss, _ = net
     compiled.report(tmp_path / "r.html", feed=FEED, fetch_list=[], steps=1)
     first, second = data_of((tmp_path / "r.html").read_text("utf-8"))["programs"]
@@ -136,7 +136,7 @@ def test_other_fetches_are_another_program(net: Net, tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_several_devices(net: Net, tmp_path: Path) -> None:
-    """A step is measured on one device: its program, without collectives, is a stage of its own."""
+    """A step is measured on one device: its program, without collectives, has its own stage."""
     compiled, loss, exe = net
     both = static.CompiledProgram(compiled._source)
     both.with_data_parallel(loss.name, places=[paddle.CPUPlace()] * 2)

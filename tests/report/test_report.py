@@ -37,18 +37,18 @@ FUSIONS = "fuse_bn_act_ops,fuse_bn_add_act_ops"
 
 @pytest.fixture(scope="module")
 def resnet() -> Optimization:
-    """ResNet-18 with its fusions, for any platform."""
+    """Optimize ResNet-18 with its fusions, for any platform."""
     (subject,) = subjects(str(RESNET), [], plain=True)
     return optimization("resnet", subject.module.clone, pass_context_for(strategy_of(FUSIONS), ""))
 
 
 def ops(graph: Graph) -> list[str]:
-    """The kinds of its ops."""
+    """List the names of a graph's ops."""
     return [node.name for node in graph.nodes if node.kind == OP]
 
 
 def test_stages(resnet: Optimization) -> None:
-    """The program as it was, and after each step that changed it."""
+    """The stages are the program as read, and after each step that changed it."""
     first, *_, last = resnet.stages
     assert first.name == FIRST and first.diff == ()
     assert ops(first.graph).count("batch_norm") == 20
@@ -60,7 +60,7 @@ def test_stages(resnet: Optimization) -> None:
 
 
 def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
-    """One fusion of the sweep made each; they are where the ops were that they replace."""
+    """Each fused op names its pass, and is in the block of the ops that it replaced."""
     graph = resnet.stages[-1].graph
     fused = [node for node in graph.nodes if node.name.startswith("fused_")]
     assert len(fused) == 17
@@ -79,7 +79,7 @@ def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
 
 @pytest.mark.exhaustive
 def test_rebuilt_ops_keep_their_origin() -> None:
-    """A layout pass replaces ops by others of their kind: they stay the user's, in their blocks."""
+    """Ops that a layout pass rebuilds remain the user's, in their blocks."""
     (subject,) = subjects(str(RESNET), [], plain=True)
     context = pass_context_for(strategy_of(FUSIONS), "cpu")
     graph = optimization("resnet", subject.module.clone, context).stages[-1].graph
@@ -91,7 +91,7 @@ def test_rebuilt_ops_keep_their_origin() -> None:
 
 
 def test_state_is_folded(resnet: Optimization) -> None:
-    """Parameters are facts of the ops that read them, and no nodes."""
+    """Parameters are facts of their consumers, not nodes."""
     nodes = resnet.stages[0].graph.nodes
     first = next(node for node in nodes if node.name == "conv2d")
     assert first.state == ["conv2d_0.w_0 [4, 3, 7, 7] float32"]
@@ -114,14 +114,14 @@ def test_updates() -> None:
 
 
 def data_of(html: str) -> Any:
-    """The data in a page."""
+    """Read the data of a page."""
     found = re.search(r'id="data">([^<]*)<', html)
     assert found is not None
     return json.loads(gzip.decompress(base64.b64decode(found[1])))
 
 
 def test_the_page_is_self_contained(resnet: Optimization) -> None:
-    """Nothing is loaded from elsewhere, names are escaped, and the licence's holder is named."""
+    """Nothing is loaded from elsewhere, names are escaped, and the copyright holder is named."""
     html = page([resnet], "<script>alert(1)</script>")
     outside = re.sub(r'<script type="application/octet-stream"[^>]*>[^<]*</script>', "", html)
     assert not re.search(r"""(src|href)=["'](?!data:)""", outside)
@@ -136,7 +136,7 @@ def test_the_page_is_self_contained(resnet: Optimization) -> None:
 
 
 def test_the_costliest_ops_have_a_name_and_a_place(resnet: Optimization) -> None:
-    """Also where a saved model has no lines; the cost of a kind is the sum of its ops."""
+    """Costly ops are named also for a saved model without lines; a kind has its ops' sum."""
     found = re.sub(r"<[^>]*>+", "|", data_of(page([resnet], "x"))["programs"][0]["numbers"])
     found = re.sub(r"\|+", "|", found)
     assert "|the costliest ops|op|result or state|in|FLOPs|traffic|" in found
@@ -148,7 +148,7 @@ def test_the_costliest_ops_have_a_name_and_a_place(resnet: Optimization) -> None
 
 
 def test_the_time_of_many_sizes() -> None:
-    """A program that met many sizes has one row for each kind of part; untimed ones have no bar."""
+    """A program of many sizes has one row for each kind of part; without times it has no bar."""
     report = Report(pass_context_for(None, ""))
     assert time_bar(report) == ""
     report.parts += [
@@ -162,7 +162,7 @@ def test_the_time_of_many_sizes() -> None:
 
 
 def test_each_pass_has_a_segment(resnet: Optimization) -> None:
-    """In the bar of all parts and in one of the passes alone, as wide as the pass took."""
+    """Both bars, of all parts and of the passes, have segments as wide as the pass's time."""
     bar = time_bar(resnet.report)
     rows = [row for row in time_rows(resnet.report) if row.kind == PASSES and row.seconds]
     assert len(rows) > 5
@@ -174,7 +174,7 @@ def test_each_pass_has_a_segment(resnet: Optimization) -> None:
 
 
 def test_numbers_of_float32_are_short() -> None:
-    """A saved model has 0.01 as the nearest float32; other numbers are as they are."""
+    """The nearest float32 to 0.01 is shown as 0.01; other numbers are unchanged."""
     text = """func.func @main(feed %x: tensor<?x8xf32>) -> (fetch "y": tensor<?x8xf32>) {
   %a = pd.leaky_relu(%x) {negative_slope = 0.009999999776482582}
   %y = pd.scale(%a) {scale = 0.1, bias = 1.0e300}
@@ -188,13 +188,13 @@ def test_numbers_of_float32_are_short() -> None:
 
 
 def test_no_program_is_refused() -> None:
-    """A page about nothing says nothing."""
+    """A page without programs is an error."""
     with pytest.raises(ValueError, match="no program"):
         page([], "x")
 
 
 def test_model_explorer(resnet: Optimization) -> None:
-    """A graph for each stage; every edge leads to a node, every namespace to its clusters."""
+    """Each stage has a graph; every edge leads to a node, every namespace to its clusters."""
     data = json.loads(model_explorer_json([resnet], "resnet"))
     assert len(data["graphs"]) == len(resnet.stages)
     for graph in data["graphs"]:
@@ -209,7 +209,7 @@ def test_model_explorer(resnet: Optimization) -> None:
 
 
 def test_of_a_compiled_program(tmp_path: Path) -> None:
-    """`CompiledProgram.report` after a run; before, it says what to do."""
+    """`CompiledProgram.report` works after a run; before, its error says what to do."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 4], "float32")
@@ -228,7 +228,7 @@ def test_of_a_compiled_program(tmp_path: Path) -> None:
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`graphopt report`, `graphopt-opt --report`, `--emit model-explorer`."""
+    """`graphopt report`, `graphopt-opt --report` and `--emit model-explorer` write reports."""
     model, out = str(MODELS / "infer_lenet" / "model.pdmodel"), tmp_path / "out.html"
     assert (
         graphopt(["report", model, "-o", str(out), "--build-strategy", "fuse_gemm_epilogue"]) == 0
@@ -245,7 +245,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With `--run` the compile time has all parts, for the sizes of `--dim`."""
+    """With `--run`, the compile time has all parts, for the sizes of `--dim`."""
     model, out = str(MODELS / "infer_lenet" / "model.pdmodel"), tmp_path / "out.html"
     assert graphopt(["report", model, "-o", str(out)]) == 0
     assert '<i class="XLA"' not in data_of(out.read_text("utf-8"))["programs"][0]["numbers"]
@@ -265,7 +265,7 @@ def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script's programs are shown, those with feeds first."""
+    """The script's programs are shown, programs with feeds first."""
     script, out = tmp_path / "script.py", tmp_path / "out.html"
     script.write_text(
         "import numpy as np, paddle\nfrom paddle import static\npaddle.enable_static()\n"
@@ -282,7 +282,7 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page has the passes of all its devices, and what these send."""
+    """The page has the passes of all its devices, and their communication."""
     script, out = tmp_path / "script.py", tmp_path / "out.html"
     monkeypatch.setenv("CPU_NUM", "2")
     script.write_text(
@@ -310,7 +310,7 @@ def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_why_a_program_was_compiled_again(tmp_path: Path) -> None:
-    """Each set of sizes is a row, with the reason, what to do, and its own parts of the time."""
+    """Each set of sizes is a row, with the reason, a remedy, and its own parts of the time."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 4], "float32")
@@ -329,7 +329,7 @@ def test_why_a_program_was_compiled_again(tmp_path: Path) -> None:
 
 
 def test_the_end_of_an_inference_model_is_no_initial_value() -> None:
-    """A group of ops has no operands, and what it gives is fetched: it is in its block."""
+    """A group of ops that has no operands and is fetched is in its block."""
     text = """func.func @main(feed %x: tensor<64x512xf32>) -> (fetch "y": tensor<64x512xf32>) {
   %m = pd.mean(%x) {axis = [-1], keepdim = true}
   %d = pd.subtract(%x, %m)
@@ -356,7 +356,7 @@ def test_the_end_of_an_inference_model_is_no_initial_value() -> None:
 
 
 def test_rebuilt_updates_stay_the_users() -> None:
-    """Filters that steps update are stored otherwise: their updates are made by no pass."""
+    """Updates of filters in another layout are not marked as made by a pass."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 3, 8, 8], "float32")

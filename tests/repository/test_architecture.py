@@ -1,4 +1,4 @@
-"""The house rules that no other tool checks: who imports whom, links, paths in files."""
+"""The house rules that no other tool checks: imports between rooms, links, paths in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.smoke
 
 
 class Rule(NamedTuple):
-    """The rooms of graphopt, and the packages besides the standard library, that a room uses."""
+    """The rooms and third-party packages that a room may use."""
 
     rooms: frozenset[str]
     packages: frozenset[str]
@@ -107,7 +107,7 @@ API_ORDER = (
 
 @cache
 def modules() -> dict[str, Path]:
-    """The files of the package by the names of their modules."""
+    """Map the names of the package's modules to their files."""
     found: dict[str, Path] = {}
     for file in sorted(PACKAGE.rglob("*.py")):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -117,7 +117,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def room_of(module: str) -> str:
-    """The room that a module is in; Paddle's own names are in the room `api`."""
+    """Return the room of a module; Paddle's own names are in the room `api`."""
     inner = module.removeprefix("graphopt").removeprefix(".")
     if inner == "__main__":
         return "cli"
@@ -129,7 +129,7 @@ def room_of(module: str) -> str:
 
 @cache
 def imported_modules(source: str, package: str) -> list[tuple[int, str]]:
-    """Line and absolute name of everything imported, in functions too.
+    """List line and absolute name of every import, in functions too.
 
     `from a import b` counts as `a.b`, whether b is a module or not; `package` is where relative
     imports start. Calls of `import_module` and `__import__` with a literal name count as well.
@@ -140,7 +140,7 @@ def imported_modules(source: str, package: str) -> list[tuple[int, str]]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements of a module, also inside of others: a tenth of its nodes."""
+    """Yield the statements of a module, also nested ones: a tenth of its nodes."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         inner = getattr(node, name, None)
         for statement in inner if isinstance(inner, list) else ():
@@ -168,7 +168,7 @@ def _imported(nodes: Iterable[ast.AST], package: str) -> Iterator[tuple[int, str
 
 
 def arrows(module: str, source: str, known: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
-    """Line and name of each module of graphopt that a module imports, in functions too."""
+    """Yield line and name of each module of graphopt that a module imports, in functions too."""
     package = module if known[module].stem == "__init__" else module.rpartition(".")[0]
     for line, name in imported_modules(source, package):
         target = name
@@ -183,7 +183,7 @@ def arrows(module: str, source: str, known: Mapping[str, Path]) -> Iterator[tupl
 
 
 def violations(module: str, source: str) -> list[str]:
-    """The forbidden imports of a module, one `module:line: reason` each."""
+    """List the forbidden imports of a module, one `module:line: reason` each."""
     room = room_of(module)
     allowed = LAW[room]
     package = module.rpartition(".")[0]
@@ -214,13 +214,13 @@ def test_imports_point_one_way(room: str) -> None:
 
 
 def package_of(module: str) -> str:
-    """The package of the room "api" that a module is in; "" for others and for graphopt itself."""
+    """Return a module's package in the room "api"; "" for other rooms and for graphopt itself."""
     package = f"{module}.".split(".")[1]
     return package if room_of(module) == "api" and package not in STAGES else ""
 
 
 def test_the_api_has_an_order() -> None:
-    """Its packages are those of API_ORDER, and each uses only those before it."""
+    """Its packages are listed in API_ORDER, and each uses only earlier ones."""
     graph = imports_of_modules()
     packages = {package_of(module) for module in graph} - {""}
     assert packages == set(API_ORDER)
@@ -236,7 +236,7 @@ def test_the_api_has_an_order() -> None:
 
 
 def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """The sets of modules that import each other, directly or through others."""
+    """Find the sets of modules that import each other, directly or through others."""
     order = TopologicalSorter(graph)
     found: list[list[str]] = []
     left = {module: set(targets) for module, targets in graph.items()}
@@ -262,7 +262,7 @@ STUB_CIRCLES = {
 
 @cache
 def imports_of_modules() -> dict[str, set[str]]:
-    """What each module imports, for types and in its stub too."""
+    """Map each module to its imports, for types and in its stub too."""
     files = modules()
     graph: dict[str, set[str]] = {}
     for module, file in files.items():
@@ -274,7 +274,7 @@ def imports_of_modules() -> dict[str, set[str]]:
 
 
 def test_no_circles() -> None:
-    """No module imports itself through others: in functions, for types and in stubs neither."""
+    """No module imports itself through others, not even in functions, for types or in stubs."""
     found = [" ".join(sorted(set(circle))) for circle in circles(imports_of_modules())]
     assert sorted(found) == sorted(STUB_CIRCLES), "\n" + "\n".join(found)
 
@@ -301,7 +301,7 @@ def test_a_circle_is_found() -> None:
     ],
 )
 def test_a_forbidden_import_is_found(module: str, source: str, line: int) -> None:
-    """The check sees imports in functions, relative ones and dynamic ones, and names the line."""
+    """The check finds imports in functions, relative and dynamic imports, and names the line."""
     (found,) = violations(module, source)
     assert found.startswith(f"{module}:{line}: ")
 
@@ -319,7 +319,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, line: int) -> Non
     ],
 )
 def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
-    """What a room may import passes."""
+    """Allowed imports pass."""
     assert violations(module, source) == []
 
 
@@ -345,7 +345,7 @@ MAY_ATTACH = re.compile(r"\bsetattr\(|^\S.*\.\w+ = ", re.MULTILINE)
 
 
 def attachments(tree: ast.Module) -> set[str]:
-    """The attributes of imported classes that a module sets, and the classes that it extends."""
+    """Collect the attributes of imported classes that a module sets, and the classes it extends."""
     imported = {
         alias.asname or alias.name
         for node in ast.walk(tree)
@@ -371,7 +371,7 @@ def attachments(tree: ast.Module) -> set[str]:
 
 
 def test_what_is_attached_is_listed() -> None:
-    """In the table here, and with a reason on the page of the house."""
+    """Attachments are in the table here, and with a reason on the page of the house."""
     page = (ROOT / "docs" / "explanation" / "the-house.md").read_text("utf-8")
     section = page.partition("## What is attached")[2].partition("\n## ")[0]
     found: dict[str, set[str]] = {}
@@ -389,13 +389,13 @@ PUBLIC = re.compile(r"^\| `(graphopt[\w.]*)` \|", re.MULTILINE)
 
 
 def public_modules() -> list[str]:
-    """The modules that programs and plugins may import, as the page on them lists them."""
+    """List the modules that programs and plugins may import, from their page."""
     page = ROOT / "docs" / "reference" / "public-modules.md"
     return PUBLIC.findall(page.read_text("utf-8"))
 
 
 def test_examples_import_public_modules() -> None:
-    """What examples and pages import is on the page of public modules."""
+    """Examples and pages import modules of the page of public modules only."""
     public = public_modules()
     known = modules()
     assert set(public) <= known.keys()
@@ -434,7 +434,7 @@ for module in sys.stdin.read().split():
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_every_module_imports_alone() -> None:
-    """A module can be the first of a process."""
+    """Each module can be the first import of a process."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", IMPORT_EACH],
         input="\n".join(modules()),
@@ -450,7 +450,7 @@ def test_every_module_imports_alone() -> None:
     "modules", ["graphopt, graphopt.ir, graphopt.passes", "graphopt.cli.opt, graphopt.cli.universe"]
 )
 def test_jax_is_not_imported_early(modules: str) -> None:
-    """`import graphopt` and the command-line tool start without paying for JAX."""
+    """`import graphopt` and the command-line tool start without importing JAX."""
     code = f"import sys, {modules}; print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -471,7 +471,7 @@ print(*sys.modules)
 
 
 def test_help_imports_no_pass() -> None:
-    """graphopt-opt knows passes and arguments without a pass, a dialect, xDSL or NumPy."""
+    """graphopt-opt lists passes and arguments without any pass, dialect, xDSL or NumPy."""
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     imported = done.stdout.split()
@@ -483,7 +483,7 @@ def test_help_imports_no_pass() -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_root_link_points_into_the_package(stage: str) -> None:
-    """The four stages are one click from the root, by links that survive moving the checkout."""
+    """The four stages are links at the root, which survive moving the checkout."""
     link = ROOT / stage
     if not (ROOT / ".git").exists() and not link.is_symlink():
         pytest.skip("an unpacked sdist has no links")
@@ -499,7 +499,7 @@ FOREIGN = re.compile(r"/(?<![\w.]/)(?:tmp|work|root|farm|home|Users)/|pypi\.\w|p
 
 
 def text_files() -> Iterator[Path]:
-    """The text files of the checkout: no links, no environments, nothing that a target made."""
+    """Yield the text files of the checkout: no links, no environments, no generated files."""
     for folder, folders, names in os.walk(ROOT):
         here = Path(folder)
         folders[:] = [
@@ -518,7 +518,7 @@ def text_files() -> Iterator[Path]:
 
 
 def test_no_machine_paths_or_index_hosts() -> None:
-    """Nothing in the repository depends on the machine that it was written on."""
+    """No file depends on the machine that it was written on."""
     found = [
         f"{file.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
         for file in text_files()
@@ -544,7 +544,7 @@ CATCH_ALL = {
 
 
 def catching_all(tree: ast.AST, name: str = "") -> Iterator[str]:
-    """The functions that catch any exception, and neither raise it nor see whether it comes again.
+    """Yield the functions that catch any exception, and neither raise it nor check if it repeats.
 
     A handler of a signal, or another thread, may raise it between any two instructions.
     """
@@ -564,7 +564,7 @@ def names_in(tree: ast.AST) -> set[str]:
 
 
 def test_what_interrupts_a_run_is_not_caught() -> None:
-    """But where the table says why."""
+    """Interrupts are caught only where the table gives a reason."""
     rooms = ("ir", "passes", "lowering", "reference", "runtime", "frontend.calls")
     found = {
         f"{name.removeprefix('graphopt.')} {function}"

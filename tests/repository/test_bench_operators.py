@@ -1,4 +1,4 @@
-"""The benchmark of single operators: its turns, and its report."""
+"""The benchmark of single operators: its rounds, and its report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Recorded:
-    """An engine that answers with these numbers, one after another."""
+    """An engine that returns these numbers, one after another."""
 
     def __init__(self, *answers: float | str) -> None:
         self.answers = list(answers)
@@ -22,7 +22,7 @@ class Recorded:
 
 
 def test_ratios_are_those_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first turn compiles; what has no time is named below the table."""
+    """The first round compiles; an operator without a time is named below the table."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark: Any = importlib.import_module("bench_operators")
     ours, theirs = Recorded(9.0, 0.001, 0.004, 0.001), Recorded(9.0, 0.002, 0.002, 0.002)

@@ -1,4 +1,4 @@
-"""The benchmark suite: engines compute the same on toy sizes, and a recorded run gives a report."""
+"""The benchmark suite: engines agree on toy sizes, and a recorded run gives a report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLOW = (
 
 @pytest.fixture(scope="module", autouse=True)
 def on_path() -> Iterator[None]:
-    """The suite is no part of the package: it is imported from its folder."""
+    """Import the suite from its folder; it is not in the package."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "benchmarks")
         yield
@@ -49,7 +49,7 @@ def module(name: str) -> Any:
     "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 )
 def test_engines_agree(name: str, tmp_path: Path) -> None:
-    """graphopt and plain JAX start from the same parameters and compute the same."""
+    """graphopt and plain JAX start from the same parameters and compute the same numbers."""
     workloads = module("workloads")
     workload = (workloads.BY_NAME | workloads.ON_GPU)[name]
     job = module("engines.job").Job(workload, "toy", tmp_path / "weights.npz", "", 1)
@@ -61,7 +61,7 @@ def test_engines_agree(name: str, tmp_path: Path) -> None:
 
 
 def test_every_workload_is_listed() -> None:
-    """Names are those of the table, the sizes are there, and every ablation has its workloads."""
+    """Names and sizes match the table, and every ablation has its workload."""
     workloads = module("workloads")
     for name, workload in workloads.EVERY.items():
         assert workload.name == name
@@ -79,7 +79,7 @@ def test_every_workload_is_listed() -> None:
 
 @pytest.mark.exhaustive
 def test_report(tmp_path: Path) -> None:
-    """A recorded run as tables and a plot; missed goals are marked."""
+    """A recorded run is shown as tables and a plot; missed goals are marked."""
     (tmp_path / "bench.json").write_text(RECORDED.read_text())
     module("report").write(tmp_path)
     page = (tmp_path / "README.md").read_text()
@@ -93,7 +93,7 @@ def test_report(tmp_path: Path) -> None:
 
 
 def test_ratio_is_of_the_same_round() -> None:
-    """A slow round slows both, and leaves the ratio as it is."""
+    """A slow round slows both, and does not change the ratio."""
     goals = module("goals")
     ours, plain = {"steps_s": [1.0, 10.0, 1.0]}, {"steps_s": [2.0, 20.0, 2.0]}
     assert goals.ratio(ours, plain) == 0.5
@@ -101,7 +101,7 @@ def test_ratio_is_of_the_same_round() -> None:
 
 
 def test_absent_engines_are_skipped(tmp_path: Path) -> None:
-    """A peer without an environment is told of, and nothing is started for it."""
+    """A peer without an environment is reported, and no process is started for it."""
     measure = module("measure")
     bench = measure.Bench(tmp_path, 1, tmp_path / "log")
     engines, workloads = module("engines"), module("workloads")
@@ -121,7 +121,7 @@ class Clock:
 
 @pytest.fixture
 def gpu_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """A run on a GPU of two minutes, in which each part takes as long as is planned."""
+    """Make a run on a GPU of two minutes, in which each part takes its planned time."""
     gpu, clock = module("gpu"), Clock()
     bench = module("measure").Bench(tmp_path, 1, tmp_path / "log")
     found: dict[str, Any] = {"date": "2026-01-02T03:04", "card": "a card", "gpus": 1}
@@ -136,7 +136,7 @@ def gpu_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_parts_begin_only_where_there_is_time(gpu_run: Any, tmp_path: Path) -> None:
-    """What has no time is named on the page, and what is short enough runs after it."""
+    """A part without enough time is named on the page, and a shorter part runs after it."""
     seconds = module("gpu").SECONDS
     names = ["gpu-tiny-fc", "gpu-mlp", "gpu-transformer-bf16", "limits"]
     assert list(gpu_run.parts(names)) == names
@@ -152,7 +152,7 @@ def test_parts_begin_only_where_there_is_time(gpu_run: Any, tmp_path: Path) -> N
 
 
 def test_what_is_timed_may_be_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is compared with Paddle's numbers is in full precision."""
+    """Only comparisons with Paddle's numbers run in full precision."""
     gpu = module("gpu")
     monkeypatch.setenv("OTHER", "1")
     with gpu.children_of({**gpu.FULL_PRECISION, "OTHER": "2"}):
@@ -161,7 +161,7 @@ def test_what_is_timed_may_be_in_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_part_is_planned() -> None:
-    """Workloads have a time, and the time of all that comes first is no more than a run has."""
+    """Workloads have a planned time, and the first parts fit into a run."""
     gpu, on_gpu = module("gpu"), module("workloads").ON_GPU
     assert {*on_gpu} == {name for name in gpu.SECONDS if name.startswith("gpu-")}
     several = on_gpu["gpu-transformer-bf16-parallel"]
@@ -171,7 +171,7 @@ def test_every_part_is_planned() -> None:
 
 
 def test_page_of_a_gpu() -> None:
-    """Ratios are to the best other; MFU is of what the vendor of a known card states."""
+    """Ratios compare with the best other engine; MFU uses the vendor's peak of a known card."""
     page = module("gpu_page")
 
     def engine(step: float, **more: Any) -> dict[str, Any]:
@@ -220,7 +220,7 @@ ENTRY %main (a: f32[2,3]) -> f32[2,3] {
 
 
 def test_counts_of_compiled_steps() -> None:
-    """Kernels and epilogues of the entry, and the sums that run beside a product."""
+    """Kernels and epilogues of the entry are counted, and sums that run beside a product."""
     for_gpu, page = module("for_gpu"), module("gpu_page")
     memory = SimpleNamespace(
         argument_size_in_bytes=10,
@@ -256,7 +256,7 @@ def test_flops_are_those_of_the_products(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_does_not_answer(tmp_path: Path) -> None:
-    """It is ended, and the message says how long it had."""
+    """The worker is ended, and the message names its time limit."""
     process, engines = module("process"), module("engines")
     worker = process.Process(
         engines.ENGINES["jax"],
@@ -277,7 +277,7 @@ def test_a_worker_that_does_not_answer(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_trial_on_a_cpu(tmp_path: Path) -> None:
-    """The whole script on a CPU with toy sizes: a row, its page, and what was not asked for."""
+    """The whole script runs on a CPU with toy sizes: a row, its page, and parts not requested."""
     main = module("__main__").main
     parts = "limits,gpu-tiny-fc,gpu-gpt-bf16"
     main(["--gpu", "--device", "cpu", "--size", "toy", "--out", str(tmp_path), "--parts", parts])

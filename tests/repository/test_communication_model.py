@@ -1,4 +1,4 @@
-"""The paper estimate of communication: its formulas against a ring that is really run."""
+"""The paper estimate of communication: its formulas against a simulated ring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "communication_model.py"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    """benchmarks/communication_model.py as a module."""
+    """Load benchmarks/communication_model.py as a module."""
     spec = importlib.util.spec_from_file_location("communication_model", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = sys.modules["communication_model"] = importlib.util.module_from_spec(spec)
@@ -24,7 +24,7 @@ def script() -> ModuleType:
 
 @pytest.mark.parametrize("devices", [1, 2, 3, 4, 8])
 def test_bytes(script: ModuleType, devices: int) -> None:
-    """What each device sends, counted and by the formula, for both strategies."""
+    """The bytes that each device sends are equal by count and formula, for both strategies."""
     elements = 24 * devices
     scatter, gather = script.simulate(devices, elements)
     model = script.Model(parameters=elements, tensors=1, compute=1.0)
@@ -54,7 +54,7 @@ def test_growth(script: ModuleType) -> None:
 
 
 def test_beside_what_others_measured(script: ModuleType) -> None:
-    """Each step is within 20 % of what was measured when half of the gathers is hidden."""
+    """Each step is within 20 % of the measured one when half of the gathers is hidden."""
     assert len(script.PUBLISHED) == 13
     for case in script.PUBLISHED:
         least, most = case.predicted()
@@ -63,7 +63,7 @@ def test_beside_what_others_measured(script: ModuleType) -> None:
 
 
 def test_slow_devices(script: ModuleType) -> None:
-    """The mean of the largest of n normal numbers, which tables have: 1.54 of ten, 2.51 of 100."""
+    """The mean of the largest of n normal numbers is as in tables: 1.54 of ten, 2.51 of 100."""
     assert script.slowest(1, 0.1) == pytest.approx(1.0, abs=1e-4)
     assert script.slowest(10, 1.0) == pytest.approx(1 + 1.5388, abs=1e-3)
     assert script.slowest(100, 1.0) == pytest.approx(1 + 2.5076, abs=1e-3)

@@ -1,5 +1,4 @@
-"""The documentation is true: blocks run and print what is shown, links lead somewhere, generated
-pages are what the code says."""
+"""The documentation is true: blocks run as shown, links resolve, generated pages match the code."""
 
 from __future__ import annotations
 
@@ -63,14 +62,14 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """The fenced blocks of a page in their order."""
+    """Yield the fenced blocks of a page in their order."""
     source = (DOCS / page).read_text("utf-8")
     for found in re.finditer(r"^```(\w+)\n(.*?)^```$", source, re.MULTILINE | re.DOTALL):
         yield Block(found[1], found[2], source.count("\n", 0, found.start(2)))
 
 
 def generator() -> ModuleType:
-    """docs/generate.py as a module."""
+    """Load docs/generate.py as a module."""
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -80,7 +79,7 @@ def generator() -> ModuleType:
 
 @pytest.fixture
 def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Programs, scope, names, passes and a folder of a test of its own, with a link `tests`."""
+    """Set fresh programs, scope, names, passes and folder, with a link `tests`."""
     monkeypatch.setenv("CPU_NUM", "1")
     monkeypatch.setenv("XLA_FLAGS", os.environ["XLA_FLAGS"])  # a page adds to it
     monkeypatch.chdir(tmp_path)
@@ -93,9 +92,9 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 
 
 def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
-    """What a block prints; errors and locations name the page and its line.
+    """Run a block and return its output; errors and locations name the page and its line.
 
-    Its functions have a source, as those of a script have.
+    Its functions have a source, like a script's functions.
     """
     printed = io.StringIO()
     source = "\n" * block.line + block.text
@@ -106,7 +105,7 @@ def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
 
 
 def run_console(block: Block, page: str) -> None:
-    """Run the commands of a block, which have to be ours, and compare what is shown behind them.
+    """Run the commands of a block, which have to be ours, and compare the output shown after them.
 
     A command succeeds, unless `$ echo $?` follows with the exit code.
     """
@@ -130,22 +129,23 @@ def run_console(block: Block, page: str) -> None:
 
 
 def is_file(block: Block) -> str:
-    """The name of the file that a block shows, which is its first line as a comment."""
+    """Return the name of the file that a block shows: its first line, a comment."""
     found = re.match(r"# (\w+\.py)\n", block.text)
     return found[1] if found and block.language == "python" else ""
 
 
 def expect(printed: str, wanted: str, where: str) -> None:
-    """Compare as doctest does: `...` stands for anything, runs of white space are alike."""
+    """Compare as doctest does: `...` matches any text, runs of white space are equal."""
     if not doctest.OutputChecker().check_output(wanted, printed, OUTPUT_FLAGS):
         pytest.fail(f"{where} prints\n{printed}\nnot\n{wanted}")
 
 
 @pytest.fixture
 def names() -> Iterator[dict[str, Any]]:
-    """The names of a page's script; a file that it opened is closed with them.
+    """Make the names of a page's script; close a file that it opened with them.
 
-    Its functions refer to them in a circle, so that only the collector would close it, and would
+    Its functions refer to them in a circle, so that only the collector would close the file, and
+    would
     warn of it in the middle of another test.
     """
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -156,7 +156,7 @@ def names() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("page", WITH_CODE)
 @pytest.mark.usefixtures("fresh_state")
 def test_blocks_run(page: str, names: dict[str, Any]) -> None:
-    """The blocks of a page run one after the other, and print the text blocks behind them."""
+    """The blocks of a page run one after another, and print the text blocks that follow."""
     for module in NEEDED.get(page, ()):
         pytest.importorskip(module)
     printed: str | None = None
@@ -177,7 +177,7 @@ def test_blocks_run(page: str, names: dict[str, Any]) -> None:
 
 
 class Typed(code.InteractiveConsole):
-    """A session that reads lines and runs none; `wrong` has those at which it complains."""
+    """A session that reads lines and runs none; `wrong` lists the lines with a syntax error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class Typed(code.InteractiveConsole):
 
 
 def test_blocks_can_be_typed() -> None:
-    """Into a session of Python, where an empty line ends a function, and only an empty line does.
+    """Blocks can be typed into a Python session, where an empty line ends a function.
 
     A class with empty lines inside, as ruff formats it, needs a file.
     """
@@ -211,7 +211,7 @@ def test_blocks_can_be_typed() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_name_files_that_are_there(page: str) -> None:
-    """In a clone, where they can be pasted: a model may be named without its suffix."""
+    """Commands name files of the repository; a model may be named without its suffix."""
     for block in blocks(page):
         lines = block.text.splitlines() if block.language in ("sh", "console") else []
         commands = [line for line in lines if block.language == "sh" or line.startswith("$ ")]
@@ -222,7 +222,7 @@ def test_commands_name_files_that_are_there(page: str) -> None:
 
 
 def prose(page: str) -> str:
-    """A page without its fenced blocks, or the prose of a notebook."""
+    """Return a page without its fenced blocks, or the prose of a notebook."""
     source = (DOCS / page).read_text("utf-8")
     if page in NOTEBOOKS:
         cells = [cell for cell in json.loads(source)["cells"] if cell["cell_type"] == "markdown"]
@@ -243,7 +243,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def linked_from(page: str) -> set[str]:
-    """The pages that a page links to."""
+    """Return the pages that a page links to."""
     targets = re.findall(r"\]\(([^)#:]+)", prose(page))
     paths = [Path(os.path.normpath(DOCS / page / ".." / target)) for target in targets]
     return {str(path.relative_to(DOCS)) for path in paths if path.is_relative_to(DOCS)}
@@ -258,7 +258,7 @@ def test_every_page_is_linked() -> None:
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    """As a notebook is, under the name of the page that is made of it."""
+    """The navigation lists each page, and each notebook by the name of its page."""
     listed = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     made = [page.replace(".ipynb", ".md") for page in NOTEBOOKS]
     assert sorted(listed) == sorted([*PAGES, *made])
@@ -274,6 +274,6 @@ def test_every_reason_of_the_engine_is_explained() -> None:
 
 @pytest.mark.smoke
 def test_generated_pages_are_up_to_date() -> None:
-    """Otherwise: python docs/generate.py."""
+    """Generated pages equal the output of docs/generate.py."""
     stale = [str(path.relative_to(ROOT)) for path in generator().stale()]
     assert not stale, f"run python docs/generate.py: {', '.join(stale)}"

@@ -1,4 +1,4 @@
-"""The examples and benchmarks run, and compute what they should."""
+"""The examples and benchmarks run, and compute the right results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Array = np.ndarray[Any, Any]
 
 @pytest.fixture(autouse=True)
 def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs, scope, names, CPU_NUM and NumPy's random numbers of this test's own."""
+    """Set fresh programs, scope and names, CPU_NUM, and NumPy's seed."""
     monkeypatch.setenv("CPU_NUM", "1")
     np.random.seed(0)
     with fresh():
@@ -49,19 +49,19 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def run(name: str) -> dict[str, Any]:
-    """Run an example of Paddle's pages; the names that it leaves behind."""
+    """Run an example of Paddle's pages, and return its names."""
     return runpy.run_path(str(EXAMPLES / "paddle_docs" / f"{name}.py"))
 
 
 def parameter(name: str) -> Array:
-    """The value of a parameter after the example."""
+    """Return the value of a parameter after the example."""
     slot = static.global_scope().find_var(name)
     assert slot is not None
     return slot.numpy()
 
 
 def mean_hidden(x: Array, *, rate: float = 0.0) -> float:
-    """mean(x @ w + b) for the first fc with ten columns, its last update of SGD undone.
+    """Compute mean(x @ w + b) for the first fc with ten columns, with its last SGD update undone.
 
     The gradient of that mean with respect to each w is mean(x) / 10, with respect to each b 1 / 10.
     """
@@ -72,7 +72,7 @@ def mean_hidden(x: Array, *, rate: float = 0.0) -> float:
 
 @pytest.mark.smoke
 def test_compiled_program() -> None:
-    """The loss is that of the parameters before the update."""
+    """The loss is computed from the parameters before the update."""
     left = run("compiled_program")
     np.testing.assert_allclose(left["loss_data"], mean_hidden(left["x"], rate=0.01), rtol=1e-5)
     assert left["compiled_prog"].explain()
@@ -80,7 +80,7 @@ def test_compiled_program() -> None:
 
 @pytest.mark.smoke
 def test_compiled_program_data_parallel() -> None:
-    """Testing uses the trained parameters; each device has the loss of its half."""
+    """Testing uses the trained parameters; each device computes the loss of its half."""
     left = run("compiled_program_data_parallel")
     halves = np.split(left["test_data"], 2)
     np.testing.assert_allclose(left["loss_data"], [mean_hidden(x) for x in halves], rtol=1e-5)
@@ -88,7 +88,7 @@ def test_compiled_program_data_parallel() -> None:
 
 
 def test_parallel_executor() -> None:
-    """Both executors share the parameters, which have seen one step."""
+    """Both executors share the parameters, after one step."""
     left = run("parallel_executor")
     halves = np.split(left["x"], 2)
     np.testing.assert_allclose(left["loss_data"], [mean_hidden(x) for x in halves], rtol=1e-5)
@@ -96,14 +96,14 @@ def test_parallel_executor() -> None:
 
 
 def test_drop_local_exe_scopes() -> None:
-    """Temporaries can be dropped, and the program runs on."""
+    """The program still runs after its temporaries are dropped."""
     left = run("drop_local_exe_scopes")
     again = left["parallel_exe"].run(feed={"X": left["x"]}, fetch_list=[left["loss"].name])
     np.testing.assert_array_equal(left["loss_data"], again[0])
 
 
 def test_build_strategy() -> None:
-    """The program trains under this strategy, and explains what the flags did."""
+    """The program trains under this strategy, and explains the effect of its flags."""
     left = run("build_strategy")
     exe = static.Executor()
     exe.run(static.default_startup_program())
@@ -116,7 +116,7 @@ def test_build_strategy() -> None:
 
 @pytest.mark.smoke
 def test_gradient_scale_customized() -> None:
-    """The fed gradient of the loss is what the update uses."""
+    """The update uses the fed gradient of the loss."""
     left = run("gradient_scale_customized")
     loss, gradient = left["loss_data"]
     np.testing.assert_allclose(gradient, 0.01, rtol=1e-6)
@@ -145,19 +145,19 @@ def test_properties(name: str) -> None:
     [pytest.param(n, marks=pytest.mark.exhaustive if n in LONGER else ()) for n in SCRIPTS],
 )
 def test_script(name: str) -> None:
-    """A script that imports paddle runs as it is; it asserts what it has learnt."""
+    """A script that imports paddle runs unchanged; it asserts its own results."""
     assert run_script(EXAMPLES / "scripts" / name) == 0
 
 
 def test_every_script_is_listed() -> None:
-    """The table beside the scripts names each of them once."""
+    """The table of the scripts names each of them once."""
     table = (EXAMPLES / "scripts" / "README.md").read_text("utf-8")
     assert sorted(re.findall(r"^\| \[(\w+\.py)\]", table, re.MULTILINE)) == SCRIPTS
 
 
 @pytest.mark.exhaustive
 def test_greedy_decoder() -> None:
-    """It spells every word that it has learnt, and stops at its end."""
+    """The decoder spells every word that it learned, and stops at its end."""
     spelt = module_of(EXAMPLES / "greedy_decoder.py").main()
     assert len(spelt) == 4 and all(word == found for word, found in spelt.items())
 
@@ -176,7 +176,7 @@ def test_every_example_has_a_test() -> None:
 
 
 def module_of(script: Path) -> ModuleType:
-    """A script as a module."""
+    """Load a script as a module."""
     spec = importlib.util.spec_from_file_location(script.stem, script)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -185,7 +185,7 @@ def module_of(script: Path) -> ModuleType:
 
 
 def digits() -> ModuleType:
-    """The digits example as a module."""
+    """Load the digits example as a module."""
     for package in ("matplotlib", "sklearn", "tqdm"):
         pytest.importorskip(package)
     return module_of(EXAMPLES / "digits" / "train.py")
@@ -193,7 +193,7 @@ def digits() -> ModuleType:
 
 @pytest.mark.exhaustive  # it is what `make demo` runs
 def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One epoch learns something, every fusion finds something, and the files are there."""
+    """One epoch learns, every fusion fires, and the files are written."""
     assert digits().main(epochs=1, out=tmp_path) > 0.5
     told = capsys.readouterr().out
     for flag, count in {
@@ -212,7 +212,7 @@ def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.slow
 def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
-    """The whole example, twice: above 97 % and the same files, byte by byte."""
+    """Two runs reach more than 97 % and write the same files, byte by byte."""
     module = digits()
     results = []
     for folder in (tmp_path / "a", tmp_path / "b"):
@@ -239,7 +239,7 @@ def test_many_lengths(network: str) -> None:
 
 @pytest.fixture
 def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The example package, installed as far as entry points go."""
+    """Install the example package, as far as entry points go."""
     import tomllib
 
     folder = EXAMPLES / "custom_pass"
@@ -300,7 +300,7 @@ def test_custom_pass_by_decorator(custom_pass: ModuleType) -> None:
 def test_broken_entry_points_name_themselves(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An entry point that does not load, or is no pass, says which package it is from."""
+    """The error for an entry point that does not load, or is no pass, names its package."""
     from graphopt.errors import PassError
     from graphopt.passes.table.registry import all_passes
 
@@ -321,7 +321,7 @@ def test_broken_entry_points_name_themselves(
 
 
 def ask(url: str, body: bytes | None = None) -> tuple[int, bytes]:
-    """The status and the body of an answer."""
+    """Return the status and the body of an answer."""
     try:
         with urllib.request.urlopen(url, body, timeout=60) as answer:
             return answer.status, answer.read()
@@ -332,7 +332,7 @@ def ask(url: str, body: bytes | None = None) -> tuple[int, bytes]:
 
 @pytest.mark.exhaustive
 def test_a_model_is_served() -> None:
-    """Health before and after warming up, outputs, and what is wrong with a request."""
+    """The server reports its health, returns outputs, and explains a wrong request."""
     serve = runpy.run_path(str(EXAMPLES / "serve" / "serve.py"))
     folder = ROOT / "tests" / "data" / "models" / "infer_lenet"
     inputs = dict(np.load(folder / "inputs.npz"))
@@ -365,14 +365,14 @@ def test_a_model_is_served() -> None:
 
 
 def instructions() -> list[list[str]]:
-    """The instructions of the Dockerfile, each in words."""
+    """Split the instructions of the Dockerfile into words."""
     text = (EXAMPLES / "serve" / "Dockerfile").read_text("utf-8")
     lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
     return [line.split() for line in lines if line]
 
 
 def test_the_container_has_what_it_starts() -> None:
-    """What is copied is what the comment says is there, and what is started was copied or made."""
+    """The copied files match the comment, and the command uses copied or built files only."""
     copied = [word for verb, *words in instructions() if verb == "COPY" for word in words[:-1]]
     names = [name for name in copied if not name.startswith(("--from", "/app"))]
     assert names == ["graphopt-*.whl", "constraints.txt", "model", "serve.py", "inputs.npz"]
@@ -387,7 +387,7 @@ def test_the_container_has_what_it_starts() -> None:
 
 @pytest.mark.slow
 def test_the_container_is_built(tmp_path: Path) -> None:
-    """Where there is a container tool that works."""
+    """The container builds, if a container tool works here."""
     tool = shutil.which("docker") or shutil.which("podman")
     if tool is None or subprocess.run([tool, "info"], capture_output=True).returncode:
         pytest.skip("no container tool here")
@@ -405,7 +405,7 @@ def test_the_container_is_built(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_training_under_ray(tmp_path: Path) -> None:
-    """Two workers, of which one is killed: Ray starts them again, and they go on."""
+    """One of two workers is killed: Ray starts both again, and they continue."""
     pytest.importorskip("ray.train")
     pytest.importorskip("orbax.checkpoint")
     command = [sys.executable, str(EXAMPLES / "ray" / "train.py"), str(tmp_path)]

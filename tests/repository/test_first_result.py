@@ -1,4 +1,4 @@
-"""The benchmark of first results: its tasks, and its report of recorded numbers."""
+"""The benchmark of first results: its tasks, and its report on recorded numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def numbers(first: float, result: Any) -> dict[str, Any]:
 
 
 def test_tasks_of_models(benchmark: Any) -> None:
-    """One for each inference model, with the sizes of its bundle; open sizes are drawn."""
+    """Each inference model has a task with the sizes of its bundle; open sizes are drawn."""
     tasks = {task.name: task for task in benchmark.model_tasks([benchmark.MODELS], 2, 0)}
     lenet = tasks["infer_lenet"]
     shapes = [shape["x"][1] for shape in lenet.given["shapes"]]
@@ -57,7 +57,7 @@ def test_results_that_are_alike(benchmark: Any) -> None:
 
 
 def test_tasks_of_trainings(benchmark: Any) -> None:
-    """Each network and script without a seed and with one; their goal is another."""
+    """Each network and script has a task with a seed and one without; their goals differ."""
     tasks = {task.name: task for task in benchmark.training_tasks(5)}
     assert len(tasks) == 2 * (len(benchmark.NETWORKS) + len(benchmark.SCRIPTS))
     assert tasks["deepfm"].given["seed"] is None and tasks["deepfm, seed"].given["seed"] == 3

@@ -1,6 +1,6 @@
 """The manifests for Kubernetes fit the schemas that their projects publish, and each other's names.
 
-`tests/data/kubernetes` has those schemas as they stood at the commit that `source` names, without
+`tests/data/kubernetes` has these schemas at the commit that `source` names, without
 descriptions, defaults and the status, which users do not write.
 """
 
@@ -44,17 +44,17 @@ READ = {
 
 
 def manifest(name: str) -> Any:
-    """An example's manifest."""
+    """Read an example's manifest."""
     return yaml.safe_load((ROOT / "examples" / "kubernetes" / f"{name}.yaml").read_text("utf-8"))
 
 
 def published(name: str) -> Any:
-    """The recorded schema of its kind, with the names of kind and version."""
+    """Read the recorded schema of its kind, with the names of kind and version."""
     return json.loads((ROOT / "tests" / "data" / "kubernetes" / f"{name}.json").read_text("utf-8"))
 
 
 def faults(value: Any, schema: dict[str, Any], where: str = "") -> Iterator[str]:
-    """Where a value does not fit a schema; a field that the schema does not have is one."""
+    """Yield the places where a value does not fit a schema, including unknown fields."""
     assert READ.issuperset(schema), f"{where}: read {set(schema) - READ}, too"
     if schema.get("x-kubernetes-int-or-string"):
         kinds: tuple[type, ...] = (int, str)
@@ -80,14 +80,14 @@ def faults(value: Any, schema: dict[str, Any], where: str = "") -> Iterator[str]
 
 @pytest.mark.parametrize("name", ["jobset", "trainjob"])
 def test_manifests_fit_the_published_schemas(name: str) -> None:
-    """Every field is one that exists, and has a value of its type."""
+    """Every field is known, and has a value of its type."""
     found, wanted = manifest(name), published(name)
     assert (found["apiVersion"], found["kind"]) == (wanted["apiVersion"], wanted["kind"])
     assert not list(faults(found, wanted["schema"]))
 
 
 def fields(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to all fields of a manifest but those whose names are free."""
+    """Yield the paths of all fields of a manifest whose names the schema defines."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, inner in items if isinstance(value, dict | list) else ():
         if isinstance(key, str) and way[-1:] != ("requests",):
@@ -98,7 +98,7 @@ def fields(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", ["jobset", "trainjob"])
 def test_a_wrong_field_is_found(name: str) -> None:
-    """One with a letter too many, and one with a value of another type, wherever it stands."""
+    """A misspelt field, or a value of another type, is found at every place."""
     whole, schema = manifest(name), published(name)["schema"]
     ways = list(fields(whole))
     assert len(ways) > 15
@@ -117,7 +117,7 @@ def test_a_wrong_field_is_found(name: str) -> None:
 
 
 def test_pods_are_as_many_as_trainers() -> None:
-    """The JobSet's numbers agree, and its variables say to a pod which trainer it is."""
+    """The JobSet's numbers agree, and its variables assign each pod its trainer."""
     jobset = manifest("jobset")
     name, (job,) = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"]
     pods = job["template"]["spec"]

@@ -1,4 +1,4 @@
-"""The folders of saved models: the repository's, and the one that is named."""
+"""The folders of saved models: the repository's, and the folder in GRAPHOPT_CORPUS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphopt_tests import fuzz_readers, model_files
 def test_a_corpus_is_read_when_it_is_named(
     folders: Callable[[], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing beside the checkout is looked for, and a folder that is not there is an error."""
+    """Other than the repository's, only the named folder is read; a missing one is an error."""
     monkeypatch.delenv("GRAPHOPT_CORPUS", raising=False)
     assert folders() == [model_files.MODELS]
     monkeypatch.setenv("GRAPHOPT_CORPUS", str(tmp_path))

@@ -1,4 +1,4 @@
-"""What a user installs: the wheel holds graphopt/ alone, and the sdist gives the same wheel."""
+"""The packages that users install: the wheel holds graphopt/ alone, and equals the sdist's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.exhaustive
 
 
 def run_build(source: Path, out: Path, *options: str) -> Path:
-    """Build `source` into `out` with the installed hatchling; the wheel."""
+    """Build `source` into `out` with the installed hatchling; return the wheel."""
     command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(out)]
     done = subprocess.run([*command, str(source)], capture_output=True, text=True, cwd=out.parent)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,7 +38,7 @@ def run_build(source: Path, out: Path, *options: str) -> Path:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The sdist, and the wheel that is built from that sdist."""
+    """Build the sdist, and the wheel from that sdist."""
     out = tmp_path_factory.mktemp("built") / "dist"
     out.mkdir()
     wheel = run_build(ROOT, out)
@@ -47,13 +47,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def contents(wheel: Path) -> Mapping[str, bytes]:
-    """The files of a wheel by name."""
+    """Read the files of a wheel by name."""
     with ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def test_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) -> None:
-    """Every module of graphopt/ is there, typed, and no other top-level name is installed."""
+    """The wheel has every module of graphopt/, typed, and no other top-level name."""
     files = contents(built[1])
     tops = {name.partition("/")[0] for name in files}
     (metadata,) = (top for top in tops if top.endswith(".dist-info"))
@@ -64,7 +64,7 @@ def test_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) -> N
 
 
 def test_wheel_metadata(built: tuple[Path, Path]) -> None:
-    """The command, the xDSL entry point, the extras and the licence are declared."""
+    """The command, the xDSL entry point, the extras and the license are declared."""
     facts = {name: data for name, data in contents(built[1]).items() if ".dist-info/" in name}
     files = {name.partition("/")[2]: data.decode() for name, data in facts.items()}
     entry_points = files["entry_points.txt"]
@@ -77,14 +77,14 @@ def test_wheel_metadata(built: tuple[Path, Path]) -> None:
 
 
 def test_wheel_passes_check_wheel_contents(built: tuple[Path, Path]) -> None:
-    """The checker of `make wheel` finds nothing."""
+    """The checker of `make wheel` finds no problem."""
     command = [sys.executable, "-m", "check_wheel_contents", "--toplevel", "graphopt"]
     done = subprocess.run([*command, str(built[1])], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_sdist_is_a_complete_copy_of_the_sources(built: tuple[Path, Path]) -> None:
-    """It holds the tests and what they need; the root links are not packed as second copies."""
+    """The sdist has the tests and their data; the root links are not packed as second copies."""
     with tarfile.open(built[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert not {name for name in names if name.partition("/")[0] in STAGES}
@@ -100,7 +100,7 @@ def test_sdist_is_a_complete_copy_of_the_sources(built: tuple[Path, Path]) -> No
 
 
 def test_what_is_committed_at_the_root_is_packed(built: tuple[Path, Path]) -> None:
-    """So a file that a run left there is not committed with the others."""
+    """Every committed file at the root is packed, so a stray file of a run shows."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     command = ["git", "ls-files"]
@@ -121,7 +121,7 @@ def test_wheel_from_the_checkout_is_the_wheel_from_the_sdist(
 
 
 def needed(requirements: Iterable[str]) -> Mapping[str, Distribution]:
-    """The installed distributions that satisfy these requirements, and theirs in turn."""
+    """Find the installed distributions that satisfy requirements, and in turn their own."""
     found = dict[str, Distribution]()
     waiting = list(requirements)
     while waiting:
@@ -136,9 +136,9 @@ def needed(requirements: Iterable[str]) -> Mapping[str, Distribution]:
 
 
 def make_environment(folder: Path, requirements: Iterable[str]) -> tuple[Path, Path]:
-    """An environment with what satisfies these requirements alone; its Python, its commands.
+    """Make an environment with these requirements only; return its Python and its commands.
 
-    Its packages are links to those of the environment of the tests.
+    Its packages are links to the packages of the tests' environment.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     places = {"base": str(folder), "platbase": str(folder)}
@@ -154,7 +154,7 @@ def make_environment(folder: Path, requirements: Iterable[str]) -> tuple[Path, P
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_it_is_installed_and_used(built: tuple[Path, Path], tmp_path: Path, kind: str) -> None:
-    """In an environment that has what it declares, from outside the checkout: README's example.
+    """README's example runs outside the checkout, in an environment of the declared requirements.
 
     `make test-latest` runs this on the newest Python.
     """

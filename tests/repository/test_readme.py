@@ -1,4 +1,4 @@
-"""What README and CONTRIBUTING say is there: links, make targets, the example."""
+"""The claims of README and CONTRIBUTING hold: links, make targets, the example."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(name: str) -> str:
 
 
 def code_blocks(page: str, language: str) -> Iterator[str]:
-    """The fenced blocks of one language that stand at the left margin."""
+    """Yield the fenced blocks of one language at the left margin."""
     yield from re.findall(rf"^```{language}\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
 
 
@@ -49,7 +49,7 @@ def test_make_targets_exist(page: str) -> None:
 
 @pytest.mark.smoke
 def test_readme_example_runs() -> None:
-    """The program on the front page trains, and prints what stands below it."""
+    """The program on the front page trains, and prints the output shown below it."""
     (example,), (shown,) = code_blocks("README.md", "python"), code_blocks("README.md", "text")
     done = subprocess.run(
         [sys.executable, "-c", example], capture_output=True, text=True, cwd=ROOT, check=False
@@ -60,7 +60,7 @@ def test_readme_example_runs() -> None:
 
 
 def test_readme_shows_what_the_passes_make() -> None:
-    """Seven ops before and three after: the flags named there make the one of the other."""
+    """The flags named there reduce seven ops to three."""
     before, after = code_blocks("README.md", "mlir")
     assert (len(before.splitlines()), len(after.splitlines())) == (7, 3)
     square, row = "tensor<64x64xf32>", "tensor<64xf32>"
@@ -75,7 +75,7 @@ def test_readme_shows_what_the_passes_make() -> None:
 
 
 def test_readme_numbers_are_on_their_pages() -> None:
-    """Each number of the table stands on the page that its row links."""
+    """Each number of the table is on the page that its row links."""
     row = r"^\| ([^|]* \| [^|]* \| [^|]*) \| \[.*\]\((docs/.*)\) \|$"
     rows = re.findall(row, read("README.md"), re.MULTILINE)
     assert len(rows) == 4
@@ -86,7 +86,7 @@ def test_readme_numbers_are_on_their_pages() -> None:
 
 
 def test_badges_are_true() -> None:
-    """They say what the package's metadata says."""
+    """The badges agree with the package's metadata."""
     project = tomllib.loads(read("pyproject.toml"))["project"]
     badges = re.findall(r"img.shields.io/badge/([^)]*)\)", read("README.md"))
     python = project["requires-python"].removeprefix(">=")

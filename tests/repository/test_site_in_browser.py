@@ -29,14 +29,14 @@ PAGES = (
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """The files of a folder, without a log."""
+    """Serves the files of a folder, without a log."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 class Visit(Browser):
-    """The site, open at some page."""
+    """The site, opened in a browser."""
 
     def __init__(self, address: str, width: int, height: int) -> None:
         self.address = address
@@ -52,7 +52,7 @@ class Visit(Browser):
         self.wait("return document.readyState === 'complete'")
 
     def brightness(self) -> float:
-        """How bright the ground of the page is, from 0 to 255."""
+        """Measure the brightness of the page's background, from 0 to 255."""
         shown = self.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         numbers = shown[shown.index("(") + 1 : -1].split(",")[:3]
         return sum(map(float, numbers)) / 3
@@ -60,7 +60,7 @@ class Visit(Browser):
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The site, served on a port that is free."""
+    """Serve the site on a free port."""
     handler = functools.partial(Quiet, directory=str(SITE))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -70,7 +70,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(params=SIZES)
 def site(request: pytest.FixtureRequest, address: str) -> Iterator[Visit]:
-    """A browser on a desktop, and on a phone; afterwards no error was logged."""
+    """Open a browser on a desktop and on a phone; at the end, check that no error was logged."""
     made = Visit(address, *SIZES[request.param])
     try:
         yield made
@@ -81,7 +81,7 @@ def site(request: pytest.FixtureRequest, address: str) -> Iterator[Visit]:
 
 
 def test_no_page_is_wider_than_the_window(site: Visit) -> None:
-    """Tables and code scroll by themselves."""
+    """Wide tables and code scroll on their own."""
     for page in PAGES:
         site.go(page)
         wide = site.driver.execute_script(
@@ -91,7 +91,7 @@ def test_no_page_is_wider_than_the_window(site: Visit) -> None:
 
 
 def test_search_finds_a_page(site: Visit) -> None:
-    """A word of a guide leads to it."""
+    """Searching for a word of a guide leads to it."""
     site.go("index.html")
     if site.width < 700:
         site.click("label.md-header__button[for=__search]")
@@ -102,7 +102,7 @@ def test_search_finds_a_page(site: Visit) -> None:
 
 
 def test_light_and_dark(site: Visit) -> None:
-    """The page follows the system, also when that changes; its button chooses one of the two."""
+    """The page follows the system's color scheme, also when it changes; a button overrides it."""
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
         site.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
@@ -115,7 +115,7 @@ def test_light_and_dark(site: Visit) -> None:
 
 
 class Links(HTMLParser):
-    """What a page links to, and the places in it that others may link to."""
+    """The links of a page, and the anchors in it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class Links(HTMLParser):
 
 
 def test_every_link_leads_somewhere() -> None:
-    """Each link inside the site names a file of it, and a place in that file."""
+    """Each link inside the site names an existing file and anchor."""
     pages = {path: Links(path.read_text("utf-8")) for path in sorted(SITE.rglob("*.html"))}
     broken: list[str] = []
     for path, page in pages.items():

@@ -1,4 +1,4 @@
-"""`ir`, `passes`, `reference` and the report do without JAX, so that a browser could have them."""
+"""`ir`, `passes`, `reference` and the report work without JAX, so that a browser could run them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUICK = ("infer_lenet",)
 
 
 def programs() -> list[Path]:
-    """The programs of all saved models."""
+    """List the programs of all saved models."""
     names = ("model.pdmodel", "main.pdmodel", "__model__", "model.json", "main.json")
     return sorted(path for path in MODELS.rglob("*") if path.name in names)
 
@@ -31,7 +31,7 @@ CASES = [
 
 @pytest.mark.parametrize("path", CASES)
 def test_a_model_is_read_explained_and_run(path: Path) -> None:
-    """Its page is written, with passes of flags, and the reference computes it."""
+    """The page of a model is written, with passes of flags, and the reference computes it."""
     code = f"""
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The prose of the package: docstrings name the thing, words are the field's, functions do."""
+"""The prose of the package: docstrings name the thing, in the words of the field."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ pytestmark = pytest.mark.smoke
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """The docstrings of a module, with their lines; those of attributes included."""
+    """Yield the docstrings of a module, including attributes', with their lines."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             text = node.value.value
@@ -67,7 +67,7 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
 
 
 def sentences(source: str) -> Iterator[tuple[int, str]]:
-    """The comments of a module, and its strings of several words, docstrings included."""
+    """Yield the comments of a module, and its strings of several words, including docstrings."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -103,7 +103,7 @@ def test_docstrings_of_functions_begin_with_a_verb() -> None:
 
 
 def test_words_are_the_fields() -> None:
-    """Docstrings, comments and messages use the field's words, not those of `FIELD_WORDS`."""
+    """Docstrings, comments and messages use the field's words, and none of `FIELD_WORDS`."""
     found = [
         f"{path.relative_to(PACKAGE)}:{line}: {match[1]!r} -> {FIELD_WORDS[word]}"
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -116,7 +116,7 @@ def test_words_are_the_fields() -> None:
 
 
 def test_functions_are_verbs() -> None:
-    """No function is named by a participle alone: `_made` of what, by whom? Properties may be."""
+    """No function but a property is named by a participle alone, such as `_made`."""
     found = [
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Running a small program on feeds of several sizes, as they are and in buckets."""
+"""Runs of a small program on feeds of several sizes, unpadded and in buckets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEW_SIZES = ((3, 5), (1, 3), (2, 2))
 def run(
     build: Callable[[], Built], buckets: Buckets | None, sizes: Sizes = SIZES
 ) -> tuple[Any, ...]:
-    """All fetches of a few steps, the state after them, and what was compiled.
+    """Run a few steps; return their fetches, the state after them, and the compile statistics.
 
     Without buckets sequences are not padded, either.
     """
@@ -38,7 +38,7 @@ def run(
 
 
 def run_unasked(build: Callable[[], Built], sizes: Sizes, *, seed: int = 0) -> tuple[Any, ...]:
-    """As `run`, of an Executor that decides by itself; the training has the seed, 0 for none."""
+    """Run as `run`, but let the Executor choose buckets; the training has the seed, 0 for none."""
     return _run(build, None, sizes, seed)
 
 
@@ -71,7 +71,7 @@ def _run(
 def assert_same(
     build: Callable[[], Built], buckets: Buckets, few: Sizes = FEW_SIZES
 ) -> dict[str, Any]:
-    """Fetches and state in buckets are those without, from fewer programs; what was compiled."""
+    """Check that buckets preserve fetches and state, with fewer programs; return the statistics."""
     sizes = few if is_short() else SIZES
     wanted, state, exact = run(build, None, sizes)
     found, changed, stats = run(build, buckets, sizes)
@@ -83,7 +83,7 @@ def assert_same(
 
 
 def assert_close(wanted: Any, state: Any, found: Any, changed: Any) -> None:
-    """Fetches of several steps are the wanted ones, and the state is changed alike."""
+    """Check that the fetches of several steps, and the state after them, are close."""
     for old, new in zip(wanted, found, strict=True):
         for a, b in zip(old, new, strict=True):
             assert (a.shape, a.dtype) == (b.shape, b.dtype)

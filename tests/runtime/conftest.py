@@ -12,7 +12,7 @@ from graphopt.ir.program import unique_name
 
 @pytest.fixture(autouse=True)
 def _fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A new scope, names from zero, and an environment that is restored."""
+    """Set a new scope, names from zero, and an environment that is restored."""
     monkeypatch.setenv("CPU_NUM", "1")
     with static.scope_guard(static.Scope()), unique_name.guard():
         yield

@@ -36,7 +36,7 @@ MAPPERS: dict[str, Run] = {
 
 
 def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) -> ModuleOp:
-    """The module as a data-parallel run of `count` replicas has it."""
+    """Make a module data-parallel for `count` replicas."""
     changed = module.clone()
     context = strategy(**flags).pass_context(
         replicas=count, data_parallel=True, loss_grad=loss_grad
@@ -48,7 +48,7 @@ def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) ->
 def run(
     name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1, model: int = 1
 ) -> dict[str, Any]:
-    """Every result by kind and name with one entry for each replica.
+    """Run a module on replicas; map kinds and names to results, one for each replica.
 
     `inputs` are the feeds and per-replica state of each replica; other state is the first's.
     """
@@ -95,7 +95,7 @@ def run(
 
 
 def agree(found: dict[str, Any], wanted: dict[str, Any], who: str, tolerance: float = 1e-5) -> None:
-    """AssertionError, naming the result, unless all numbers of all replicas are nearly equal."""
+    """Raise AssertionError, naming the result, unless all replicas' numbers are nearly equal."""
     assert found.keys() == wanted.keys()
     for name, arrays in wanted.items():
         for index, (new, old) in enumerate(zip(found[name], arrays, strict=True)):
@@ -106,7 +106,7 @@ def agree(found: dict[str, Any], wanted: dict[str, Any], who: str, tolerance: fl
 
 
 def inputs_of(module: ModuleOp, count: int) -> list[Arrays]:
-    """Feeds and state for each replica; state is the same for all of them."""
+    """Draw feeds for each replica, and state that all replicas share."""
     everything = [random_inputs(module, seed) for seed in range(count)]
     feeds = {port.name for port in signature_of(module).arguments if port.kind == FEED}
     first = everything[0]

@@ -1,4 +1,4 @@
-"""Several devices train as one: with every clip and decay, summed losses, and test programs."""
+"""Several devices train as one: with each clip and decay, summed losses, and test programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUICK = {("SGD", "norm"), ("Momentum", "value"), ("Adam", "global"), ("AdamW", N
     ],
 )
 def test_parameters_after_some_steps(name: str, clip: str | None, reduce: str) -> None:
-    """Even chunks of a mean loss, with weight decay: everything is as on one device."""
+    """Even parts of a mean loss, with weight decay, train as on one device."""
 
     def optimizer() -> Any:
         made = CLIPS[clip]() if clip else None
@@ -69,7 +69,7 @@ def test_summed_losses(devices: int) -> None:
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 @pytest.mark.parametrize("shares", [True, False])
 def test_test_programs_see_the_latest_weights(shares: bool, reduce: str) -> None:
-    """With and without share_vars_from, on every device, after each training step."""
+    """Test programs on every device see each update, with and without share_vars_from."""
     tests: list[Program] = []
 
     def make() -> tuple[Variable, Variable]:
@@ -98,7 +98,7 @@ def test_test_programs_see_the_latest_weights(shares: bool, reduce: str) -> None
 
 
 def test_golden_reduce() -> None:
-    """The recorded run with Reduce: the same losses and weights as the two devices' AllReduce."""
+    """Reduce gives the recorded losses and weights of AllReduce on two devices."""
     net = fc_mean()
     program = net.parallel(2, reduce_strategy=BuildStrategy.ReduceStrategy.Reduce)
     for step in range(3):

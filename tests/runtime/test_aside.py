@@ -1,4 +1,4 @@
-"""Calls on a thread of their own."""
+"""Calls in a new thread."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print("end")
 
 
 def test_an_interrupt_while_the_thread_begins() -> None:
-    """Until the thread runs, Python takes it for the one that began it, and interrupts it."""
+    """An interrupt that arrives while the thread starts, and is raised in it, does no harm."""
     found = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=30
     )

@@ -1,4 +1,4 @@
-"""Automatic buckets: images and texts of any size, few programs, the same numbers."""
+"""Automatic buckets: images and texts of any size give few programs and the same numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphopt_tests.runtime.bucket_runs import (
 
 
 def images() -> Built:
-    """Convolutions down, a gate by a global mean, up again, and a classifier; trained."""
+    """Build a trained net of images: down, a gate by a global mean, up, and a classifier."""
     x = static.data("x", [None, 2, None, None], "float32")
     small = nn.Conv2D(2, 4, 3, stride=2, padding=1)(x)
     gate = F.sigmoid(nn.Conv2D(4, 4, 1)(F.adaptive_avg_pool2d(small, 1)))
@@ -48,13 +48,13 @@ def images() -> Built:
 
 @pytest.mark.exhaustive
 def test_images_in_training() -> None:
-    """Gradients and updates too are those without padding."""
+    """Gradients and updates equal those without padding."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(24, 32))
     assert assert_same(images, buckets)["exact"] == []
 
 
 def texts() -> Built:
-    """Tokens and a mask with the same open axes."""
+    """Build tokens and a mask with the same open axes."""
     tokens = static.data("tokens", [None, None], "int64")
     mask = static.data("mask", [None, None], "float32")
     hidden = nn.Embedding(12, 8)(tokens) * paddle.unsqueeze(mask, 2)
@@ -66,7 +66,7 @@ def texts() -> Built:
 
 @pytest.mark.exhaustive
 def test_a_compiled_size_serves_smaller_ones() -> None:
-    """Of the five sizes, the third and the fifth fit in those before."""
+    """Of five sizes, the third and the fifth run in earlier, larger programs."""
     found, _, stats = run(texts, automatic(reuse=8.0))
     expected, _, exact = run(texts, None)
     for mine, theirs in zip(found, expected, strict=True):
@@ -92,7 +92,7 @@ def test_feeds_that_disagree_run_unpadded() -> None:
 
 
 def test_images_of_other_sizes_run_unpadded() -> None:
-    """An odd height is another one after its way down and up, which is an error as ever."""
+    """An odd height changes on its way down and up, which is an error as without buckets."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [1, 2, None, 8], "float32")
@@ -107,7 +107,7 @@ def test_images_of_other_sizes_run_unpadded() -> None:
 
 
 def test_sparing_sizes() -> None:
-    """They grow by powers of two, and each has at most the given share of padding."""
+    """Sizes grow by powers of two, with at most the given share of padding."""
     fit = sparing(0.12)
     for rows in range(1, 3000):
         assert rows <= fit(rows) <= rows * 1.12 + 1
@@ -120,7 +120,7 @@ def test_sparing_sizes() -> None:
 
 
 def recognizer() -> Built:
-    """Columns of a picture as words, reshaped by sizes that the program reads; a mean over them."""
+    """Build words from image columns, reshaped by sizes that the program reads; and a mean."""
     x = static.data("x", [None, 2, 4, None], "float32")
     columns = F.relu(nn.Conv2D(2, 3, (4, 3), padding=(0, 1))(x))
     size = paddle.shape(columns)
@@ -135,13 +135,13 @@ def recognizer() -> Built:
 
 @pytest.mark.exhaustive
 def test_sizes_as_values() -> None:
-    """A size that is a number of the program is that of the data, one of a reshape of the array."""
+    """A size used as a number is the data's; a size used in a reshape is the array's."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
     assert assert_same(recognizer, buckets)["exact"] == []
 
 
 def run_in_numpy(build: Callable[[], Built], buckets: Buckets) -> tuple[Any, ...]:
-    """As `run`, in NumPy's form."""
+    """Run as `run`, in NumPy's form."""
     paddle.set_flags({TIER: "host"})
     try:
         return run(build, buckets)
@@ -150,7 +150,7 @@ def run_in_numpy(build: Callable[[], Built], buckets: Buckets) -> tuple[Any, ...
 
 
 def test_numpy_computes_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the feeds as they are, and the numbers of a compiled program with padding."""
+    """NumPy gets unpadded feeds, with the numbers of a compiled program on padded ones."""
 
     def rows() -> Built:
         fetches, feed = recognizer()
@@ -172,7 +172,7 @@ def test_numpy_computes_no_padding(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_numpy_gives_up_runs_with_padding(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiled form, which takes over, is for the sizes with padding."""
+    """The compiled form that takes over is compiled for padded sizes."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
     wanted, state, _ = run(recognizer, buckets)
     call, runs = HostForm.__call__, iter(range(99))
@@ -189,7 +189,7 @@ def test_what_numpy_gives_up_runs_with_padding(monkeypatch: pytest.MonkeyPatch) 
 
 
 def sized() -> Built:
-    """Tensors with the sizes of a feed: of a number, of two axes, of a weight, of a product."""
+    """Build tensors with a feed's sizes: a number, two axes, a weight and a product."""
     x = static.data("x", [None, None], "float32")
     weight = static.create_parameter([1, 3], "float32")
     rows, columns = paddle.shape(x)[0], paddle.shape(x)[1]
@@ -207,13 +207,13 @@ def sized() -> Built:
 
 @pytest.mark.exhaustive
 def test_tensors_of_a_size_that_is_read() -> None:
-    """They get the rows that are added, which count for nothing."""
+    """Tensors of a size that is read get the padding rows, which have no effect."""
     buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
     assert assert_same(sized, buckets)["exact"] == []
 
 
 def test_tensors_of_a_size_that_is_computed_run_exactly() -> None:
-    """Such a size must be a number when the program is compiled."""
+    """A computed size must be known at compile time, so it is not padded."""
 
     def build() -> Built:
         x = static.data("x", [None, None], "float32")
@@ -246,7 +246,7 @@ SIZES: list[tuple[str, int, float, float | None, float | None, bool]] = [
 def test_which_sizes_of_a_predictor_run_as_they_are(
     row: tuple[str, int, float, float | None, float | None, bool],
 ) -> None:
-    """The first two, what NumPy computes at no great cost, and what comes often."""
+    """The first two sizes, sizes that are cheap in NumPy, and frequent sizes run unpadded."""
     _, runs, seconds, price, in_numpy, is_exact = row
     sizes = MetSizes(trains=False)
     for _ in range(runs):
@@ -264,7 +264,7 @@ def test_few_sizes_run_as_they_are_because_numpy_computes_them() -> None:
 
 
 def test_a_size_that_runs_as_it_is_does_so_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a training the first two do, and each that came to do so."""
+    """In a training, the first two do, and every size that was once exact stays so."""
     sizes, pays = MetSizes(trains=True), True
     monkeypatch.setattr(MetSizes, "pays_exact", lambda *_: pays)
     given = [{"x": np.zeros((rows, 2))} for rows in (1, 2, 3, 4)]
@@ -317,7 +317,7 @@ def test_a_size_that_takes_most_of_the_time_is_not_padded() -> None:
 
 
 def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | None, ...]]:
-    """Those of feeds whose axes are all open, after runs with these shapes."""
+    """Return the dimensions of feeds with open axes, after runs with these shapes."""
     sizes_met = MetSizes(trains=False)
     by_position: dict[str, tuple[str | None, ...]] = {}
     for shape in shapes:
@@ -330,7 +330,7 @@ def dimensions(*shapes: dict[str, tuple[int, ...]]) -> dict[str, tuple[str | Non
 
 
 def test_which_open_axes_are_one_dimension() -> None:
-    """Those that have one size in each run; an axis but the first only once its size varied."""
+    """Axes with equal sizes in each run are one dimension; later axes must have varied."""
     assert dimensions({"x": (4, 8)}) == {"x": ("batch", None)}
     assert dimensions({"x": (4, 8, 3)}, {"x": (4, 9, 3)}) == {"x": ("batch", "axis 1", None)}
     words = {"words": (4, 8), "mask": (4, 8, 8)}
@@ -350,7 +350,7 @@ def test_which_open_axes_are_one_dimension() -> None:
 
 
 def tagger() -> Built:
-    """Tokens with a label for each, and a mask of them by tokens; trained."""
+    """Build a trained tagger: tokens with a label each, and a mask of tokens by tokens."""
     tokens = static.data("tokens", [None, None], "int64")
     mask = static.data("mask", [None, None, None], "float32")
     labels = static.data("labels", [None, None], "int64")
@@ -375,7 +375,7 @@ def tagger() -> Built:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("build", [tagger, images, sized], ids=lambda build: build.__name__)
 def test_a_training_of_ever_new_sizes(build: Any) -> None:
-    """From the second length on its batches are padded."""
+    """From the second length on, the batches of a training are padded."""
     sizes = ((3, 8), (3, 10), (3, 12), (3, 11), (2, 9), (3, 8))
     wanted, state, exact = run(build, None, sizes)
     found, changed, stats = run_unasked(build, sizes)
@@ -388,7 +388,7 @@ def test_a_training_of_ever_new_sizes(build: Any) -> None:
 
 @pytest.mark.exhaustive
 def test_a_training_from_a_seed_that_goes_on_from_its_middle() -> None:
-    """What is padded follows from the sizes of a batch alone: the numbers are those of one run."""
+    """Padding depends on the batch's sizes alone, so a resumed training gives the same numbers."""
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 4
     with static.program_guard(main, startup):
@@ -419,13 +419,13 @@ def test_the_last_batch_of_an_epoch_runs_as_it_is() -> None:
 
 
 def attend(hidden: Any, mask: Any) -> Any:
-    """Each row sees those that the mask leaves."""
+    """Attend to the rows that the mask leaves visible."""
     scores = paddle.matmul(hidden, hidden, transpose_y=True)
     return paddle.matmul(F.softmax(scores + mask), hidden)
 
 
 def rotate(hidden: Any, columns: Any) -> Any:
-    """Turned by an angle that grows with the position."""
+    """Rotate rows by an angle that grows with the position."""
     speeds = paddle.to_tensor(np.array([1.0, 0.1, 0.01, 0.001], "float32"))
     angles = paddle.einsum("i,j->ij", paddle.arange(columns, dtype="float32"), speeds)
     angles = paddle.concat([angles, angles], axis=-1)
@@ -433,20 +433,20 @@ def rotate(hidden: Any, columns: Any) -> Any:
 
 
 def mask_ends(hidden: Any, words: Any, columns: Any) -> Any:
-    """0 beyond the words that are not 0."""
+    """Set rows to 0 after the last nonzero word."""
     lengths = paddle.sum(paddle.cast(words != 0, "int64"), axis=1)
     mask = F.sequence_mask(lengths, maxlen=columns, dtype="float32")
     return hidden * paddle.expand_as(paddle.unsqueeze(mask, -1), hidden)
 
 
 def number(words: Any, columns: Any) -> Any:
-    """The position of each word."""
+    """Embed the position of each word."""
     row = paddle.unsqueeze(paddle.arange(columns), 0)
     return nn.Embedding(64, 8)(paddle.expand(row, [paddle.shape(words)[0], columns]))
 
 
 def shift(hidden: Any) -> Any:
-    """Each row is the one before."""
+    """Shift rows by one position."""
     return paddle.concat([paddle.zeros_like(hidden[:, :1]), hidden[:, :-1]], axis=1)
 
 
@@ -472,7 +472,7 @@ IDIOMS: dict[str, Any] = {
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", IDIOMS)
 def test_texts(name: str) -> None:
-    """What programs do with texts is padded, and trains as without."""
+    """Common idioms of texts are padded, and train as without padding."""
 
     def build() -> Built:
         words = static.data("words", [None, None], "int64")
@@ -488,7 +488,7 @@ def test_texts(name: str) -> None:
 
 
 def test_a_table_may_be_shorter_than_the_padding() -> None:
-    """So its rows are not cut by a size that is padded."""
+    """A table is not sliced by a padded size, so the program runs unpadded."""
 
     def build() -> Built:
         x = static.data("x", [None, None, 2], "float32")

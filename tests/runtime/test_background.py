@@ -1,4 +1,4 @@
-"""The thread for work whose end no caller needs: its order, forks, and the end of a process."""
+"""The background thread, whose work no caller awaits: its order, forks, and the process's end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Work:
 
 
 class Noted:
-    """Work that notes its name."""
+    """A work item that notes its name."""
 
     def __init__(self, name: str, notes: list[str]) -> None:
         self.name, self.notes = name, notes
@@ -41,7 +41,7 @@ class Noted:
 
 
 def ended(script: str) -> tuple[int, str]:
-    """How a process ends, and what it has written."""
+    """Run a script; return exit code and output."""
     found = subprocess.run(
         [sys.executable, "-c", START + script], capture_output=True, text=True, timeout=60
     )
@@ -65,7 +65,7 @@ def test_work_is_done_in_order() -> None:
 
 
 def test_others_wait_less_while_work_is_done() -> None:
-    """A thread that traces gives up the lock of the interpreter more often, and only then."""
+    """During work, a thread that traces releases the interpreter's lock more often."""
     before, notes = sys.getswitchinterval(), list[float]()
 
     class Looks:
@@ -82,7 +82,7 @@ def test_others_wait_less_while_work_is_done() -> None:
 
 
 def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work then has a thread of its own, and the end of the process waits for none that is idle."""
+    """The work still gets a thread, and the process's end waits for no idle one."""
     start, left, idents = background._Thread.start, [KeyboardInterrupt], list[int]()
 
     def interrupted(self: background._Thread) -> None:
@@ -109,7 +109,7 @@ def test_an_interrupt_while_a_thread_begins(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("closes", ["while it waits", "when it has waited"])
 def test_the_end_waits_for_no_other_process(closes: str) -> None:
-    """The thread stays where it waits; at any other place in its work the end waits for it."""
+    """The end of the process waits for work, but not while the work waits for another process."""
     worker, notes, ends = background._Worker(), list[str](), threading.Event()
     began, may_end = threading.Event(), threading.Event()
 
@@ -138,7 +138,7 @@ def test_the_end_waits_for_no_other_process(closes: str) -> None:
 
 @pytest.mark.slow
 def test_a_process_ends_beside_one_that_it_waits_for() -> None:
-    """Its exit code, what it has written, and its handlers are as ever."""
+    """Exit code, output and exit handlers are as usual."""
     script = """
 import atexit
 from graphopt.runtime.compile.background import wait_for
@@ -158,7 +158,7 @@ sys.exit(3)
 
 @pytest.mark.slow
 def test_a_process_ends_after_the_work_under_way() -> None:
-    """What has not begun is left undone."""
+    """The running work is finished, and queued work is dropped."""
     script = """
 first, second = Work(0.3, "first"), Work(0.3, "second")
 submit(first); submit(second); first.begun.wait()
@@ -180,7 +180,7 @@ timer.start()
 
 @pytest.mark.slow
 def test_a_child_has_a_thread_of_its_own() -> None:
-    """It neither waits for its parent's work nor loses its own."""
+    """A child neither waits for its parent's work nor loses its own."""
     script = """
 long, short = Work(0.5, "parent "), Work(0, "child ")
 submit(long); long.begun.wait()
@@ -196,7 +196,7 @@ print(os.waitpid(child, 0)[1], end=" ", flush=True)
 
 @pytest.mark.slow
 def test_nothing_begins_at_the_end() -> None:
-    """A program that runs while the process ends goes without."""
+    """Work that is submitted while the process ends may be dropped, and does not fail."""
     script = """
 import atexit
 work = Work(0, "late")

@@ -1,4 +1,4 @@
-"""Batch normalisation on several devices: statistics of each, or of all."""
+"""Batch normalization on several devices, with statistics per device or of all devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATE = 0.1
 
 
 def net_with_norm() -> Net:
-    """x [N, 2] through a layer, a batch norm and a loss that depends on each row."""
+    """Build x [N, 2] through a layer, a batch norm and a loss that depends on each row."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 2], "float32")
@@ -46,7 +46,7 @@ WEIGHT = np.array([[1.0, -0.5], [0.5, 2.0]])
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("count", "step"), [(6, 3), (5, 3)])
 def test_each_device_has_its_own_statistics(count: int, step: int) -> None:
-    """They are never combined; the scope and the test program see those of device 0."""
+    """Statistics are never combined; the scope and the test program see device 0's."""
     net = net_with_norm()
     program = net.parallel(2)
     feed = batch(count)
@@ -63,7 +63,7 @@ def test_each_device_has_its_own_statistics(count: int, step: int) -> None:
 
 @pytest.mark.exhaustive
 def test_statistics_survive_changes_of_the_batch() -> None:
-    """Even, uneven and test runs in turn: each device keeps its own moving mean."""
+    """Over even, uneven and test runs, each device keeps its own moving mean."""
     net = net_with_norm()
     program = net.parallel(2)
     test = net.main.clone(for_test=True)
@@ -85,7 +85,7 @@ def test_statistics_survive_changes_of_the_batch() -> None:
 @pytest.mark.parametrize("count", [6, 5, 7])
 @pytest.mark.parametrize("devices", [2, 3])
 def test_sync_equals_the_whole_batch(count: int, devices: int) -> None:
-    """With sync_batch_norm every device normalises by all rows, also of uneven parts."""
+    """With sync_batch_norm every device normalizes by all rows, also of uneven parts."""
     feed = batch(count)
     net = net_with_norm()
     names = (net.out, "mm", "mv")
@@ -103,7 +103,7 @@ def test_sync_equals_the_whole_batch(count: int, devices: int) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("devices", [2, 3])
 def test_sync_trains_as_one_device(devices: int) -> None:
-    """Gradients through the common statistics: several steps end in the same weights."""
+    """With gradients through common statistics, several steps give the same weights."""
     net = net_with_norm()
     names = [p.name for p in net.main.all_parameters()]
     ends: list[dict[str, Array]] = []
@@ -117,7 +117,7 @@ def test_sync_trains_as_one_device(devices: int) -> None:
 
 
 def test_sync_weighs_rows_for_statistics_only() -> None:
-    """Uneven parts: common statistics, but each device's mean loss counts equally."""
+    """Uneven parts have common statistics, but each device's mean loss has equal weight."""
     net = net_with_norm()
     feed = batch(5)
     gradient = net.run(feed, "w@GRAD", net.parallel(2, sync_batch_norm=True))[0]

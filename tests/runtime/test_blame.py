@@ -1,4 +1,4 @@
-"""Wrong uses of a run: the error says which feed, which scope, or what is nested too deep."""
+"""Wrong uses of a run: the error names the feed, the scope, or the too deep nesting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def zeros(*shape: int) -> Any:
 
 
 def test_wrong_names_are_named() -> None:
-    """With the nearest right one, or all of them."""
+    """The error names the nearest right name, or all of them."""
     images, label = static.data("images", [None, 2]), static.data("label", [None, 2])
     exe, fetches = static.Executor(), [images + label]
     close = r"variable images: .*; 'image' was fed, .*; did you mean 'images'\?"
@@ -42,7 +42,7 @@ def test_wrong_names_are_named() -> None:
 
 
 def test_rows_that_differ() -> None:
-    """Only where an operator cannot take them."""
+    """Different numbers of rows are an error only where an operator cannot take them."""
     a, b = static.data("a", [None, 2]), static.data("b", [None, 2])
     exe, feed = static.Executor(), {"a": zeros(2, 2), "b": zeros(3, 2)}
     assert exe.run(feed=feed, fetch_list=[paddle.concat([a, b])])[0].shape == (5, 2)
@@ -53,7 +53,7 @@ def test_rows_that_differ() -> None:
 
 @pytest.mark.parametrize("tier", ["full", "host"])
 def test_the_type_rule_speaks_of_the_sizes_that_came(tier: str) -> None:
-    """As it does when a program declares them, and not JAX."""
+    """The error is the type rule's, with the fed sizes, instead of JAX's."""
     paddle.set_flags({TIER: tier})
     found = paddle.topk(static.data("x", [None, 3]), 5, axis=0)[0]
     text = r"'x' \[3, 3\]; .*pd.topk.* them: k must be from 1 to 3, found 5 \(operands: x"
@@ -74,7 +74,7 @@ def nested(depth: int, x: Variable) -> Variable:
 
 
 def test_deep_branches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each branch is traced once: twice at every level would be 63 times here."""
+    """Each branch is traced once, not twice at every level, which would be 63 times here."""
     traced: list[Any] = []
     branch = regions._branch
     monkeypatch.setattr(regions, "_branch", lambda *args: (traced.append(args), branch(*args))[1])
@@ -86,7 +86,7 @@ def test_deep_branches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 def test_too_deep_branches() -> None:
-    """They are refused before anything is traced."""
+    """Too deeply nested branches are refused before tracing."""
     y = nested(90, static.data("x", [1]))
     with pytest.raises(UnsupportedError, match="nests branches and loops 90 deep"):
         static.Executor().run(feed={"x": zeros(1)}, fetch_list=[y])

@@ -1,4 +1,4 @@
-"""Buckets: fewer programs, the same numbers."""
+"""Buckets reduce the number of programs, and preserve the numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
 
 
 def classifier() -> Built:
-    """Two layers, a loss that weighs rows, metrics of the whole batch, and Adam."""
+    """Build two layers, a loss that weighs rows, metrics of the whole batch, and Adam."""
     x = static.data("x", [None, 6], "float32")
     x.stop_gradient = False
     y = static.data("y", [None, 1], "int64")
@@ -37,7 +37,7 @@ def classifier() -> Built:
 
 
 def language_model() -> Built:
-    """A Transformer over sequences of any number and length, joined to rows for the loss."""
+    """Build a Transformer over sequences of any number and length, flattened for the loss."""
     tokens = static.data("tokens", [None, None], "int64")
     labels = static.data("labels", [None, None], "int64")
     hidden = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)(nn.Embedding(12, 8)(tokens))
@@ -57,7 +57,7 @@ def language_model() -> Built:
 
 
 def pictures() -> Built:
-    """A convolution, pooling and a batch norm with fixed statistics."""
+    """Build a convolution, pooling and a batch norm with fixed statistics."""
     x = static.data("x", [None, 3, 8, 8], "float32")
     h = static.nn.batch_norm(static.nn.conv2d(x, 4, 3), is_test=True)
     out = static.nn.fc(F.max_pool2d(h, 2), 2)
@@ -96,7 +96,7 @@ def test_the_program_says_why_it_runs_exactly() -> None:
 
 
 def test_feeds_that_disagree_run_exactly() -> None:
-    """Two batches of different sizes in one feed are no batch."""
+    """A feed with two different batch sizes is not padded."""
     with static.program_guard(static.Program(), static.Program()):
         x = static.data("x", [None], "float32")
         y = static.data("y", [None], "float32")

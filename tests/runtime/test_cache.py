@@ -1,4 +1,4 @@
-"""What is compiled is kept for other processes: where, when, and when not."""
+"""The disk cache of compiled programs: its place, its use, and its limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(*exe.stats["tiers"])
 
 
 def run(first: str = "", call: str = "paddle.exp(x)", **environment: str) -> list[str]:
-    """The directory, its bound and the form of the program of a process that runs one."""
+    """Run a program in a new process; return the cache directory, its bound and the form."""
     off = ("FLAGS_graphopt_cache_dir", "JAX_ENABLE_COMPILATION_CACHE")
     base = {name: value for name, value in os.environ.items() if name not in off}
     done = subprocess.run(
@@ -54,7 +54,7 @@ def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_executables_that_call_lapack(tmp_path: Path) -> None:
-    """A process that reads one finds the functions of LAPACK, though it traces no such call."""
+    """A process that loads an executable finds LAPACK's functions without tracing a call."""
     call = "paddle.linalg.svd(paddle.outer(x, x))[1]"
     for form in ("full: it was requested", "full: it was on disk"):
         assert run(call=call, XDG_CACHE_HOME=str(tmp_path))[-1] == form
@@ -62,7 +62,7 @@ def test_executables_that_call_lapack(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_after_an_upgrade_the_second_process_compiles_nothing(tmp_path: Path) -> None:
-    """Other code has other keys, and what JAX has of the older code does not stand in its way."""
+    """New code has new keys, and JAX's entries of the old code do not interfere."""
     upgrade = "import graphopt.runtime.disk.known as k; k.settings = lambda: ('upgraded',)"
     for first, form in (("", "requested"), (upgrade, "requested"), (upgrade, "on disk")):
         *_, found = run(first, XDG_CACHE_HOME=str(tmp_path))
@@ -71,7 +71,7 @@ def test_after_an_upgrade_the_second_process_compiles_nothing(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_it_can_be_elsewhere(tmp_path: Path) -> None:
-    """The flag names another directory, in a script too."""
+    """The flag sets another directory, also from a script."""
     first = f"paddle.set_flags({{'FLAGS_graphopt_cache_dir': {str(tmp_path)!r}}})"
     directory, *_ = run(first.replace("{{", "{").replace("}}", "}"), HOME="/nonexistent")
     assert Path(directory).parent == tmp_path
@@ -89,7 +89,7 @@ def test_it_can_be_elsewhere(tmp_path: Path) -> None:
     ids=["off", "not writable", "JAX has one", "JAX shall have none"],
 )
 def test_it_is_left_alone(environment: dict[str, str], directory: str, tmp_path: Path) -> None:
-    """What the user has set in JAX stays, and where nothing can be written nothing is."""
+    """JAX's own settings win, and an unwritable directory is not used."""
     own = str(tmp_path)
     found, *_ = run(**{name: value.format(own=own) for name, value in environment.items()})
     assert found == directory.format(own=own)

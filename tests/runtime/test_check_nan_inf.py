@@ -1,4 +1,4 @@
-"""FLAGS_check_nan_inf: the first operator that makes NaN or Inf is named, and nothing is stored."""
+"""FLAGS_check_nan_inf names the first operator that makes NaN or Inf, and no result is stored."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BAD = {"x": np.array([[1, 1], [-1, 1]], np.float32)}
 
 @pytest.fixture(autouse=True)
 def flags() -> Iterator[None]:
-    """The flag is on in a test, and off again behind it."""
+    """Switch the flag on for a test, and off afterwards."""
     paddle.set_flags({"FLAGS_check_nan_inf": True})
     yield
     paddle.set_flags({"FLAGS_check_nan_inf": False, "FLAGS_check_nan_inf_level": 0})
 
 
 def logarithm() -> Net:
-    """mean(log(x w)) with w = 1, updated by gradient descent."""
+    """Build mean(log(x w)) with w = 1, updated by gradient descent."""
 
     def make() -> Any:
         x, one = static.data("x", [None, 2]), paddle.nn.initializer.Constant(0.5)
@@ -54,7 +54,7 @@ def weights(net: Net) -> Any:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["plain", "compiled", "2 devices", "2 steps"])
 def test_the_first_operator_is_named_and_nothing_is_stored(kind: str) -> None:
-    """Operator, variable and source line, on one device and several; the next step goes on."""
+    """Operator, variable and line are named, on one or several devices; training continues."""
     net = logarithm()
     program: Any = {
         "plain": lambda: None,
@@ -78,7 +78,7 @@ def test_the_first_operator_is_named_and_nothing_is_stored(kind: str) -> None:
 
 
 def test_feeds_and_constants_count() -> None:
-    """As in Paddle, which looks at what its feed operators give as well."""
+    """Feeds and constants are checked, too, as in Paddle."""
     main = static.Program()
     with static.program_guard(main):
         x = static.data("x", [2, 2])
@@ -91,7 +91,7 @@ def test_feeds_and_constants_count() -> None:
 
 
 def test_operators_of_one_line_and_inside_a_loop() -> None:
-    """Names that differ in their last number are told apart; the operator in a block is named."""
+    """Names that differ in their last number are distinct; operators in a block are named."""
     main = static.Program()
     with static.program_guard(main):
         out = static.data("x", [2, 2])
@@ -113,7 +113,7 @@ def test_operators_of_one_line_and_inside_a_loop() -> None:
 
 
 def test_a_higher_level_warns_and_goes_on() -> None:
-    """One warning for each value that is not finite."""
+    """Each value that is not finite gives one warning."""
     paddle.set_flags({"FLAGS_check_nan_inf_level": 1})
     net = logarithm()
     with pytest.warns(RuntimeWarning) as told:
@@ -125,7 +125,7 @@ def test_a_higher_level_warns_and_goes_on() -> None:
 
 @pytest.mark.exhaustive
 def test_from_the_environment() -> None:
-    """FLAGS_check_nan_inf=1; a value of another type says so."""
+    """FLAGS_check_nan_inf=1 sets the flag; a value of another type is an error."""
     code = "from graphopt.runtime.settings.flags import checks_nan_inf; print(checks_nan_inf())"
     for value, expected in (("1", "True"), ("false", "False"), ("maybe", "should be of type bool")):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The collectives that reports count: those of the StableHLO that XLA is given, byte by byte."""
+"""The collectives in reports equal those in the StableHLO for XLA, byte by byte."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def net(*, norm: bool = False) -> Net:
-    """A convolution and a linear layer, with a norm between them if there is to be one."""
+    """Build a convolution and a linear layer, with an optional norm between them."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 3, 2, 2], "float32")
@@ -44,7 +44,7 @@ def net(*, norm: bool = False) -> Net:
 
 
 def sent_to_xla(text: str) -> dict[str, tuple[int, int]]:
-    """The number and the bytes of the whole values of each kind of collective in StableHLO."""
+    """Count each kind of collective in StableHLO, and sum the bytes of its whole values."""
     found: Counter[str] = Counter()
     payload: Counter[str] = Counter()
     pattern = r'"stablehlo\.(all_reduce|all_gather|reduce_scatter)"'
@@ -59,7 +59,7 @@ def sent_to_xla(text: str) -> dict[str, tuple[int, int]]:
 
 
 def explained(program: CompiledProgram) -> list[dict[str, Any]]:
-    """The collectives after the last pass, as the JSON of the only report has them."""
+    """Return the collectives after the last pass, from the JSON of the only report."""
     (explanation,) = program.explanations()
     assert "collectives of a step on 2 devices" in explanation.text()
     rows = explanation.to_json()["collectives"]
@@ -67,7 +67,7 @@ def explained(program: CompiledProgram) -> list[dict[str, Any]]:
 
 
 def test_what_devices_require_is_no_optimisation() -> None:
-    """It has a table of its own, and the first line counts it apart."""
+    """Collectives have their own table, and the first line counts them separately."""
     made = net()
     program = CompiledProgram(made.main).with_data_parallel(
         made.loss.name, strategy(fuse_gemm_epilogue=True)
@@ -97,7 +97,7 @@ def test_what_devices_require_is_no_optimisation() -> None:
     ],
 )
 def test_the_counts_are_those_of_xla(flags: dict[str, Any]) -> None:
-    """After the last pass; padding of parts aside, which has less than one element a device."""
+    """After the last pass the counts agree, up to padding of less than one element a device."""
     made = net()
     program = CompiledProgram(made.main).with_data_parallel(made.loss.name, strategy(**flags))
     made.run(FEED, made.loss, program)
@@ -112,7 +112,7 @@ def test_the_counts_are_those_of_xla(flags: dict[str, Any]) -> None:
 
 @pytest.mark.exhaustive
 def test_a_synchronised_norm_counts_with_its_derivative() -> None:
-    """As in XLA's own text, where sums that the derivative would take again are gone."""
+    """The counts equal those of XLA's text, in which the derivative's repeated sums are gone."""
     made = net(norm=True)
     flags = strategy(sync_batch_norm=True)
     program = CompiledProgram(made.main).with_data_parallel(made.loss.name, flags)
@@ -126,7 +126,7 @@ def test_a_synchronised_norm_counts_with_its_derivative() -> None:
 
 
 def test_a_device_sends_around_the_ring() -> None:
-    """By the formulas, for one process and for two; one device sends nothing."""
+    """Sent bytes follow the formulas for one and two processes; one device sends none."""
     module = parse(
         'func.func @main(%g: tensor<16xf32> {pd.kind = "feed", pd.name = "g"}) { '
         "%t = pd.all_reduce(%g) %p = pd.reduce_scatter(%g) {parts = 4} func.return }"
@@ -141,9 +141,9 @@ RINGS = (Ring(1), Ring(4), Ring(4, 2))
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["enable_sequential_execution", "sequential_run"])
 def test_collectives_wait_for_each_other(name: str) -> None:
-    """In the code that XLA has made: as many as there were, each behind the one before it.
+    """XLA's code keeps all collectives, each dependent on the one before.
 
-    The first ones are of the last layer, whose gradients are ready first.
+    The first collectives are of the last layer, whose gradients are ready first.
     """
     made = net()
     flags = strategy(fuse_all_reduce_ops=False, **{name: True})
@@ -160,7 +160,7 @@ def test_collectives_wait_for_each_other(name: str) -> None:
 
 
 def needed(text: str) -> dict[str, set[str]]:
-    """The instructions of compiled HLO's entry, each with those that it needs, however far off.
+    """Map each instruction of compiled HLO's entry to its direct and indirect operands.
 
     An all-reduce is named so, with a number.
     """

@@ -1,4 +1,4 @@
-"""The time of a compilation: each part once, under one name in all reports."""
+"""The time of a compilation: each part occurs once, under one name in all reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ran(name: str, seconds: float, sweep: int) -> Ran:
 
 
 def test_each_pass_is_a_part() -> None:
-    """Each has its own time, in a shared sweep, too; what a report takes stands apart."""
+    """Each pass has its own time, also in a shared sweep; a report's time is separate."""
     report = Report(PassContext({}), ran=[ran("a", 2, 1), ran("b", 4, 1), ran("c", 1, 2)])
     report.parts += [
         CompilationPart(XLA, 5, "x [2]"),
@@ -52,7 +52,7 @@ def test_each_pass_is_a_part() -> None:
 
 
 def test_times_are_those_of_the_compilation() -> None:
-    """A second run, which looks for near misses, has the times of the first one."""
+    """A second run that looks for near misses reports the times of the first one."""
     first = Report(PassContext({}), ran=[ran("a", 2, 1)], parts=[CompilationPart(PARSE, 3)])
     second = Report(PassContext({}), ran=[ran("a", 9, 1)], detailed=True)
     assert time_rows(timed_as(second, first)) == time_rows(first)

@@ -1,4 +1,4 @@
-"""Branches and loops in data-parallel programs: each replica takes its own way."""
+"""Branches and loops in data-parallel programs, where each replica takes its own path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def network(*, dropout: bool) -> Any:
-    """A loop as long as the rows say, then a branch; its loss, with an SGD step."""
+    """Build a data-dependent loop, then a branch; return the loss, with an SGD step."""
     x, k = static.data("x", [None, 3], "float32"), static.data("k", [None, 1], "int64")
     w = weight("w", np.full((3, 3), 0.3))
     longest, i = paddle.max(k), paddle.full([], 0, "int64")
@@ -42,7 +42,7 @@ K = np.array([[1], [2], [0], [3], [1], [1], [5], [2]], "int64")
 
 
 def steps(places: int, rows: int, *, dropout: bool = False) -> list[Array]:
-    """The losses of two steps on these places, and the weight after them."""
+    """Return the losses of two steps on these places, and the weight after them."""
     with fresh() as (main, _):
         loss = network(dropout=dropout)
         paddle.seed(3)
@@ -59,7 +59,7 @@ def steps(places: int, rows: int, *, dropout: bool = False) -> list[Array]:
 
 
 def alone(rows: int, places: int) -> Array:
-    """The first losses of the replicas, each computed as a program of its own."""
+    """Return the first losses of the replicas, each computed as a separate program."""
     parts = np.array_split(np.arange(rows), places)
     found: list[float] = []
     for part in parts:
@@ -74,14 +74,14 @@ def alone(rows: int, places: int) -> Array:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", [8, 7])
 def test_each_replica_takes_its_own_way(rows: int) -> None:
-    """Even and uneven: replicas loop and branch as their rows say, and then agree on the weight."""
+    """Replicas loop and branch by their own rows, even or uneven, and agree on the weight."""
     losses, *_ = steps(2, rows)
     np.testing.assert_allclose(losses.ravel(), alone(rows, 2), rtol=1e-5)
 
 
 @pytest.mark.exhaustive
 def test_mappers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One device for each replica, or all on one, also with random numbers in a branch."""
+    """Replicas on one device each, or all on one, agree, with random numbers in a branch."""
     on_many = steps(4, 8, dropout=True)
     monkeypatch.setattr("graphopt.runtime.compile.compiled.distinct_devices", lambda places: None)
     on_one = steps(4, 8, dropout=True)
@@ -90,7 +90,7 @@ def test_mappers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_optimizer_in_a_branch_needs_one_place() -> None:
-    """Replicas that take different branches cannot average; one place can."""
+    """Replicas in different branches cannot average gradients; one place can update."""
     with fresh() as (main, _):
         x, w = static.data("x", [None, 3], "float32"), weight("w", np.full((3, 1), 0.3))
 

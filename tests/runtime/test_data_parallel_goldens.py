@@ -1,4 +1,4 @@
-"""Whole data-parallel runs against the numbers that Paddle 1.8.5 gave (tests/data/goldens)."""
+"""Whole data-parallel runs against the numbers of Paddle 1.8.5 (tests/data/goldens)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def arrays(references: dict[str, Any]) -> dict[str, Array]:
-    """The arrays that `name: [dtype, start, shape]` stand for."""
+    """Resolve references `name: [dtype, start, shape]` to arrays."""
     with np.load(FOLDER / "arrays.npz") as stored:
         vectors = {name: stored[name] for name in stored.files}
     found: dict[str, Array] = {}
@@ -32,7 +32,7 @@ def arrays(references: dict[str, Any]) -> dict[str, Array]:
 
 
 def network(feeds: dict[str, Array], params: dict[str, Any]) -> tuple[Net, Program]:
-    """A linear layer, a loss and an optimizer; and the test program of its forward part."""
+    """Build a linear layer, a loss and an optimizer; return it with its test program."""
     tests: list[Program] = []
 
     def make() -> tuple[Variable, Variable]:
@@ -56,7 +56,7 @@ def network(feeds: dict[str, Array], params: dict[str, Any]) -> tuple[Net, Progr
 
 
 def run_case(case: dict[str, Any], mapper: str) -> dict[str, Array]:
-    """The results of a case under the names that were recorded."""
+    """Run a case, and return its results under their recorded names."""
     params, feeds = case.get("params", {}), arrays(case["feeds"])
     devices, steps = params.get("devices", 2), params.get("steps", 2)
     net, test = network(feeds, params)
@@ -100,7 +100,7 @@ def run_case(case: dict[str, Any], mapper: str) -> dict[str, Array]:
 @pytest.mark.parametrize("mapper", ["pmap", "shard_map", "vmap"])
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_recorded_run(case: dict[str, Any], mapper: str) -> None:
-    """Losses, gradients, parameters, moving statistics and predictions of every step."""
+    """Losses, gradients, parameters, moving statistics and predictions of every step agree."""
     found, wanted = run_case(case, mapper), arrays(case["results"])
     assert found.keys() == wanted.keys()
     relative, absolute = case["tol"]

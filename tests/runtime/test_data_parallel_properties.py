@@ -1,7 +1,7 @@
 """Properties of the passes that make a program data-parallel, on random modules and nets.
 
-`test_data_parallel_passes` says what each pass writes into the IR; here the numbers are compared,
-and each property counts how often the pass had something to do.
+`test_data_parallel_passes` checks the IR after each pass; here the numbers are compared,
+and each property counts how often the pass fired.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ WITH_PARAMETERS = programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES])
 
 
 def weights_of(module: ModuleOp) -> list[str]:
-    """The parameters that the module updates."""
+    """List the parameters that the module updates."""
     return [name for name in signature_of(module).writes if name.startswith("w.")]
 
 
 @pytest.mark.exhaustive
 def test_scale_of_the_loss_gradient() -> None:
-    """One gives the replicas' sum; Customized with 1 / count fed is CoeffNumDevice, their mean."""
+    """One gives the replicas' sum; Customized with a feed of 1 / count gives the mean."""
     trained = 0
 
     @FEW
@@ -69,7 +69,7 @@ def test_scale_of_the_loss_gradient() -> None:
 
 
 def test_sums_of_gradients() -> None:
-    """Each parameter's gradient is summed once; without the sums the replicas drift apart."""
+    """Each parameter's gradient is summed once; without the sums the replicas differ."""
     drifted = 0
 
     @FEW
@@ -92,7 +92,7 @@ def test_sums_of_gradients() -> None:
 
 @pytest.mark.exhaustive
 def test_state_without_the_mark_is_the_same_everywhere() -> None:
-    """Kept for each replica, state that the pass leaves unmarked has one value all the same."""
+    """State that the pass leaves unmarked has one value, even if stored per replica."""
     seen = {"marked": 0, "unmarked": 0}
 
     @settings(max_examples=12)
@@ -112,7 +112,7 @@ def test_state_without_the_mark_is_the_same_everywhere() -> None:
 
 
 def all_marked(module: ModuleOp) -> ModuleOp:
-    """The module with every state kept once for each replica."""
+    """Mark every state of a copy as per replica."""
     changed = module.clone()
     function = main_function(changed)
 
@@ -168,7 +168,7 @@ func.func @main(
 def test_synchronised_norms_see_all_rows(
     rows: list[int], channels: int, last: bool, momentum: float, seed: int
 ) -> None:
-    """However the rows are spread, outputs, gradients and statistics are those of one device."""
+    """However rows are split, outputs, gradients and statistics equal one device's."""
     sizes = (2, 3, channels) if last else (channels, 2, 3)
     module = parse(
         NORM.format(

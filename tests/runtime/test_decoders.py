@@ -1,4 +1,4 @@
-"""Decoders that are fed their caches: buffers between steps, equal to runs of each size."""
+"""Decoders with fed caches: buffers between steps give the results of unbuffered runs."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ WIDTH, HEADS, WORDS, LONGEST = 8, 2, 11, 14
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
-    """Softmax of scores, times values."""
+    """Compute the softmax of scores, times values."""
     scores = paddle.matmul(q, k, transpose_y=True) * (WIDTH // HEADS) ** -0.5
     return paddle.matmul(F.softmax(scores), v)
 
 
 def in_heads(x: Any) -> Any:
-    """[batch, rows, width] as [batch, heads, rows, size]."""
+    """Reshape [batch, rows, width] to [batch, heads, rows, size]."""
     return paddle.transpose(paddle.reshape(x, [0, 0, HEADS, -1]), [0, 2, 1, 3])
 
 
 def projected(x: Any) -> list[Any]:
-    """Queries, keys and values."""
+    """Project queries, keys and values."""
     return [in_heads(static.nn.fc(x, WIDTH, num_flatten_dims=2)) for _ in range(3)]
 
 
 def joined(x: Any) -> Any:
-    """The heads of each row."""
+    """Join the heads of each row."""
     return paddle.reshape(paddle.transpose(x, [0, 2, 1, 3]), [0, 0, WIDTH])
 
 
 def gpt() -> list[Any]:
-    """Learned positions, read off a table behind those of the cache."""
+    """Build a decoder whose learned positions are read after the cache's."""
     ids = static.data("ids", [-1, -1], "int64")
     keys, values = (
         static.data(name, [-1, HEADS, -1, WIDTH // HEADS], "float32") for name in ("k", "v")
@@ -62,7 +62,7 @@ def gpt() -> list[Any]:
 
 
 def t5() -> list[Any]:
-    """Attention over the rows of an encoder as well, which stay."""
+    """Build a decoder that also attends to the fixed rows of an encoder."""
     ids = static.data("ids", [-1, 1], "int64")
     ek, ev, keys, values = (
         static.data(name, [-1, HEADS, -1, WIDTH // HEADS], "float32")
@@ -77,7 +77,7 @@ def t5() -> list[Any]:
 
 
 def beams() -> list[Any]:
-    """Caches of the beams that go on."""
+    """Build a decoder that gathers the caches of the surviving beams."""
     ids, parents = static.data("ids", [-1, 1], "int64"), static.data("parents", [-1], "int64")
     keys, values = (
         static.data(name, [-1, HEADS, -1, WIDTH // HEADS], "float32") for name in ("k", "v")
@@ -104,19 +104,19 @@ class Model:
         self.others: dict[str, Array] = {}
 
     def run(self, ids: int, k: Any, v: Any, executor: Any = None, **options: Any) -> list[Any]:
-        """The fetches of a step of two sequences."""
+        """Run a step of two sequences, and return its fetches."""
         feed = {"ids": np.array([[ids % WORDS], [(ids + 3) % WORDS]]), "k": k, "v": v}
         return (executor or self.executor).run(
             *(self.program, feed | self.others, self.fetches), scope=self.scope, **options
         )
 
     def exact(self, ids: int, k: Any, v: Any) -> list[Array]:
-        """The same without buffers."""
+        """Run a step without buffers."""
         return self.run(ids, np.array(k), np.array(v), self.other)
 
 
 def caches(rows: int, seed: int = 0) -> list[Array]:
-    """Keys and values of two sequences."""
+    """Draw keys and values of two sequences."""
     generator = np.random.default_rng(seed)
     shape = (2, HEADS, rows, WIDTH // HEADS)
     return [generator.standard_normal(shape).astype("float32") for _ in "kv"]
@@ -124,7 +124,7 @@ def caches(rows: int, seed: int = 0) -> list[Array]:
 
 @pytest.fixture(autouse=True)
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Buffers of 4, 8, 16 rows; what a thread would make is made at once."""
+    """Use buffers of 4, 8, 16 rows, and run background work at once."""
     monkeypatch.setattr(decoders, "fit", powers_of_two(4))
     monkeypatch.setattr(decoders, "submit", lambda work: work.work())
     yield
@@ -132,12 +132,12 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """One for all tests that need no other."""
+    """Build a model that tests share."""
     return Model(gpt)
 
 
 def started(model: Model, rows: int = 3, **options: Any) -> list[Any]:
-    """The keys and values after two steps, by which a decoder is found."""
+    """Run two steps, after which a decoder is detected; return keys and values."""
     k, v = caches(rows)
     for ids in range(2):
         _, k, v = model.run(ids, k, v, **options)
@@ -150,7 +150,7 @@ def is_held(tensor: Any) -> bool:
 
 
 def assert_equal(found: list[Any], wanted: list[Any]) -> None:
-    """Each fetch has the shape and the numbers of the other run."""
+    """Check that each fetch has the shape and the numbers of the other run."""
     for one, other in zip(found, wanted, strict=True):
         assert np.array(one).shape == other.shape
         np.testing.assert_allclose(np.array(one), other, rtol=1e-5, atol=1e-5)
@@ -169,7 +169,7 @@ ALL = pytest.mark.exhaustive
     ],
 )
 def test_equal_at_every_length(build: Callable[[], list[Any]], return_numpy: bool) -> None:
-    """One program for each size of buffers, and the numbers of runs without, fetched either way."""
+    """Each size of buffers has one program, with the same numbers, fetched either way."""
     model = Model(build)
     if build is beams:
         model.others = {"parents": np.array([1, 0])}
@@ -188,7 +188,7 @@ def test_equal_at_every_length(build: Callable[[], list[Any]], return_numpy: boo
 
 @pytest.mark.exhaustive
 def test_saved_model() -> None:
-    """Rotary positions, and one head of keys and values for two of queries."""
+    """A saved decoder has rotary positions, and one key-value head for two query heads."""
     path = Path(__file__).parents[1] / "data" / "models" / "infer_llama_cache"
     model = paddle.import_model(str(path / "model"))
     inputs = dict(np.load(path / "inputs.npz"))
@@ -216,7 +216,7 @@ def test_a_known_size_has_buffers_once_the_decoder_is_found() -> None:
 
 
 def all_decoders(model: Model) -> list[decoders.CachedDecoder]:
-    """The decoders of a model's executor."""
+    """List the decoders of a model's executor."""
     met = model.executor._runner.decoders._met[model.program]  # pyright: ignore
     return [decoder for growth in met.values() for decoder in growth.decoders]
 
@@ -236,7 +236,7 @@ def test_no_copies(model: Model) -> None:
 
 
 def test_going_back(model: Model) -> None:
-    """An older fetch is fed again: rows behind it belong to another sequence, and stay."""
+    """An older fetch can be fed again; later rows, of another sequence, stay valid."""
     k, v = started(model, return_numpy=False)
     kept = np.array(k)
     first = model.run(2, k, v, return_numpy=False)
@@ -249,7 +249,7 @@ def test_going_back(model: Model) -> None:
 
 
 def test_sequences_in_turns(model: Model) -> None:
-    """Each has buffers of its own."""
+    """Each sequence has its own buffers."""
     one, other = started(model, return_numpy=False), started(model, rows=4, return_numpy=False)
     for ids in range(3):
         for pair in (one, other):
@@ -261,7 +261,7 @@ def test_sequences_in_turns(model: Model) -> None:
 
 @pytest.mark.exhaustive
 def test_other_numbers_of_sequences_in_turns() -> None:
-    """The sizes of a step are compared with those of more than the step before it."""
+    """The sizes of a step are compared with several earlier steps."""
     model = Model(gpt)
     pairs = [caches(3), [each[:1] for each in caches(4)]]
     for ids in range(4):
@@ -275,7 +275,7 @@ def test_other_numbers_of_sequences_in_turns() -> None:
 
 
 def test_arrays_that_a_script_writes(model: Model) -> None:
-    """A fetched array is a copy: what is written into it is fed, and changes no other one."""
+    """A fetched array is a copy: changes are fed, and affect no other array."""
     k, v = started(model)
     _, later, _ = model.run(2, k, v)
     shown = later.copy()
@@ -304,7 +304,7 @@ def test_other_feeds(model: Model) -> None:
 
 @pytest.mark.exhaustive
 def test_no_step_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a thread has the form for buffers, NumPy computes steps; the next size comes early."""
+    """NumPy computes steps until a thread has compiled a form for buffers, the next size early."""
     model, work = Model(gpt), list[Any]()
     monkeypatch.setattr(decoders, "submit", work.append)
     monkeypatch.setenv("FLAGS_graphopt_tier", "auto")
@@ -322,7 +322,7 @@ def test_no_step_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_end_of_the_table(model: Model) -> None:
-    """Past the last position the program fails as it does without buffers."""
+    """Past the last position the program fails as without buffers."""
     k, v = caches(LONGEST - 2)
     for ids in range(2):
         _, k, v = model.run(ids, k, v)
@@ -333,7 +333,7 @@ def test_end_of_the_table(model: Model) -> None:
 
 
 def test_step_that_fails(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its buffers are not fed again as they are, and their rows are not lost."""
+    """After a failed step its buffers are not reused, and their rows are not lost."""
     k, v = started(model, return_numpy=False)
     wanted = model.exact(2, k, v)
     decoder = all_decoders(model)[0]
@@ -374,7 +374,7 @@ def test_threads(model: Model) -> None:
 
 
 def windowed() -> list[Any]:
-    """A cache of which the last rows are read."""
+    """Build a cache of which the last rows are read."""
     x, k = static.data("ids", [2, 1], "int64"), static.data("k", [2, HEADS, -1, 4], "float32")
     v = static.data("v", [2, HEADS, -1, 4], "float32")
     new = paddle.reshape(static.nn.embedding(x, [WORDS, WIDTH]), [2, HEADS, 1, 4])
@@ -384,7 +384,7 @@ def windowed() -> list[Any]:
 
 @pytest.mark.exhaustive
 def test_refusal() -> None:
-    """A program of which it is not proven runs as before; the reason is in the numbers."""
+    """A program without proof runs without buffers; the statistics give the reason."""
     model = Model(windowed)
     k, v = caches(3)
     for ids in range(3):
@@ -397,7 +397,7 @@ def test_refusal() -> None:
 
 
 def test_few_refusals() -> None:
-    """A program that is found to be no decoder a few times is not parsed for other sizes."""
+    """After a few refusals, a program is not parsed for further sizes."""
     met, sizes = decoders.Decoders(), list[Any]()
     program = Model(windowed).program
 
@@ -420,7 +420,7 @@ def test_few_refusals() -> None:
     ],
 )
 def test_explain(build: Callable[[], list[Any]], text: str) -> None:
-    """The report says what is kept, or why nothing is."""
+    """The report names the buffered caches, or the reason against them."""
     with unique_name.guard(), static.program_guard(static.Program(), static.Program()):
         fetches = build()
         shown = str(paddle.explain(static.default_main_program(), fetch_list=fetches))

@@ -1,4 +1,4 @@
-"""A step is one call of a device: what runs and what is sent, counted by JAX's own events."""
+"""A step is one dispatch to a device: runs and transfers are counted by JAX's own events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SENT_APART = "DevicePutWithSharding"
 
 
 class Training(NamedTuple):
-    """A training step that draws, whose rate is scheduled, with labels of 64 bits."""
+    """A training step with random draws, a scheduled rate, and 64-bit labels."""
 
     executor: Any
     main: Any
@@ -65,7 +65,7 @@ def on_device() -> dict[str, Any]:
 
 @pytest.fixture
 def as_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device of the CPU stands for a GPU: loaders send batches to it."""
+    """Let a CPU device stand for a GPU, to which loaders send batches."""
     monkeypatch.setattr(sent, "devices_of", lambda platform: jax.devices("cpu"))
 
 
@@ -74,7 +74,7 @@ class Named(NamedTuple):
 
 
 def counted(step: Callable[[], object], folder: Path) -> Counter[str]:
-    """The events of some steps in a profile by JAX."""
+    """Count the events of some steps in a profile by JAX."""
     with jax.profiler.trace(str(folder)):
         for _ in range(STEPS):
             step()
@@ -88,7 +88,7 @@ def counted(step: Callable[[], object], folder: Path) -> Counter[str]:
 def test_a_step_is_one_dispatch(
     training: Training, fed: Callable[[], Any], count: int, read: bool, tmp_path: Path
 ) -> None:
-    """Beside what NumPy has, the key of random numbers is sent; a rate stays where it is."""
+    """Only NumPy feeds and the random key are transferred; the rate stays on the device."""
     feed, step = fed(), training.step
     for _ in range(3):
         step(feed, read=read)
@@ -99,7 +99,7 @@ def test_a_step_is_one_dispatch(
 
 
 def test_a_new_rate_is_sent(training: Training, tmp_path: Path) -> None:
-    """Once, in the step after the schedule has changed it."""
+    """A changed rate is transferred once, in the next step."""
     feed = arrays()
     training.step(feed)
 
@@ -119,7 +119,7 @@ def test_a_new_rate_is_sent(training: Training, tmp_path: Path) -> None:
 def test_batches_of_loaders_are_on_the_device(
     training: Training, by_generator: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread of a loader sends them; a step sends nothing, and does not ask for the labels."""
+    """The loader's thread transfers batches; a step transfers none, and does not read labels."""
     given = arrays()
     batch = loaded(given, by_generator)
     given["x"][:] = 7  # the script has its array back
@@ -136,7 +136,7 @@ def test_batches_of_loaders_are_on_the_device(
 
 
 def loaded(given: dict[str, Any], by_generator: bool) -> dict[str, Any]:
-    """The first batch of a loader, for a place that is not the host."""
+    """Return the first batch of a loader, for a place that is not the host."""
     place, names = CUDAPlace(0), [Named(name) for name in given]
     if by_generator:
         loader = DataLoader.from_generator(names, capacity=2)
@@ -165,7 +165,7 @@ class Rows(Dataset):
 def test_copies_begin_before_the_first_is_waited_for(
     training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several fetches from a device; a step whose fetches nobody reads copies none."""
+    """All fetches start copying before one is awaited; unread fetches are not copied."""
     told: list[str] = []
     read = fetch.to_numpy
 
@@ -195,7 +195,7 @@ def test_copies_begin_before_the_first_is_waited_for(
 
 
 def test_state_stays_where_it_is(training: Training) -> None:
-    """A step writes new state over the old, which it takes: the addresses are the same."""
+    """A step writes new state over the donated old state: the addresses are the same."""
 
     def places() -> dict[str, int]:
         names = [p.name for p in training.main.all_parameters()]

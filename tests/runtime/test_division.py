@@ -1,4 +1,4 @@
-"""Integers that are divided by 0: refused as in Paddle, by variable, operator and line."""
+"""Integer division by 0 is refused as in Paddle, with variable, operator and line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIVIDED = "Integer division by zero encountered in pd"
 @pytest.mark.parametrize("name", OPERATORS)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_a_fed_divisor(name: str, dtype: str) -> None:
-    """It is looked at before the step; the step after is right."""
+    """A fed divisor is checked before the step; the next step is right."""
     with fresh():
         x, y = static.data("x", [2], dtype), static.data("y", [2], dtype)
         found = OPERATORS[name](x, paddle.reshape(y, [2]))
@@ -40,7 +40,7 @@ def test_a_fed_divisor(name: str, dtype: str) -> None:
 
 
 def test_a_computed_divisor() -> None:
-    """The step ends without a result, in a loop, too."""
+    """A computed zero divisor ends the step without a result, also in a loop."""
     with fresh():
         x, y = static.data("x", [2], "int64"), static.data("y", [2], "int64")
         found = x // (y - 1)
@@ -55,7 +55,7 @@ def test_a_computed_divisor() -> None:
 
 
 def test_a_divisor_that_is_kept() -> None:
-    """State that no step writes is looked at when it is new, and no step calls Python for it."""
+    """State that no step writes is checked once, without a callback in the steps."""
     with fresh():
         x = static.data("x", [2], "int64")
         divisor = static.create_global_var([1], 0, "int64", persistable=True, name="divisor")
@@ -92,7 +92,7 @@ def test_a_constant_divisor(name: str) -> None:
     ],
 )
 def test_what_is_no_zero_costs_nothing(divisor: Callable[[Any], Any]) -> None:
-    """No assert, which would take a program of inference out of NumPy, and no look at the feed."""
+    """A divisor that cannot be 0 needs no assert and no check of the feed."""
     with fresh():
         x, y = static.data("x", [2], "int64"), static.data("y", [-1, 2], "int64")
         found = x // divisor(y)
@@ -101,7 +101,7 @@ def test_what_is_no_zero_costs_nothing(divisor: Callable[[Any], Any]) -> None:
 
 
 def test_unchecked_divisors() -> None:
-    """With the flag each form has the same numbers."""
+    """With the check off, each form has the same numbers."""
     paddle.set_flags({IDS: "off"})
     try:
         with fresh():

@@ -1,9 +1,9 @@
-"""The error catalogue: class and key text, and the name of the culprit.
+"""The error catalogue: class and key text of each error, and the name of the culprit.
 
-Rows that other files test beside what they belong to: 1-3, 5-8, 11 (test_executor, test_fetch),
+Other files test some rows with their subject: 1-3, 5-8, 11 (test_executor, test_fetch),
 14-17 (test_feed_splitting), 18 (test_fetch), 24-28, 31 (test_sharing), 29, 30 (test_places),
 32-35 (test_strategies), 37, 38 (test_loss_scale). Rows 19 (LoD), 39 (control flow) and 40 (3.x)
-are about things that do not exist here.
+are about features that do not exist here.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MODES = ["plain", "compiled", "parallel"]
 
 
 def program_of(net: Net, mode: str) -> Any:
-    """The program as each of the three ways of running it."""
+    """Return the program in one of the three ways of running it."""
     if mode == "plain":
         return net.main
     return CompiledProgram(net.main) if mode == "compiled" else net.parallel(2)
 
 
 def test_not_a_program() -> None:
-    """Row 2."""
+    """Row 2: an object that is no Program is refused."""
     net = fc_mean()
     with pytest.raises(TypeError, match=r"Executor requires Program as its Parameter.*str"):
         net.run(FEED, net.loss, "program")
@@ -48,7 +48,7 @@ def test_not_a_program() -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("feed", ["text", np.zeros((4, 1), "float32"), 3])
 def test_feed_is_no_dict(mode: str, feed: Any) -> None:
-    """Row 3; data-parallel runs do not go on with older data, as Paddle's do."""
+    """Row 3: other feeds are refused; data-parallel runs reuse no older data, as Paddle's do."""
     net = fc_mean()
     with pytest.raises(TypeError, match="feed requires dict"):
         net.run(feed, net.loss, program_of(net, mode))
@@ -57,7 +57,7 @@ def test_feed_is_no_dict(mode: str, feed: Any) -> None:
 @pytest.mark.parametrize("mode", ["plain", "compiled"])
 @pytest.mark.parametrize("count", [0, 2])
 def test_list_feeds_need_data_parallelism(mode: str, count: int) -> None:
-    """Row 4."""
+    """Row 4: list feeds need a data-parallel program."""
     net = fc_mean()
     with pytest.raises(FeedError, match="Not compiled with data parallel"):
         net.run([FEED] * count, net.loss, program_of(net, mode))
@@ -75,7 +75,7 @@ def test_list_feeds_need_data_parallelism(mode: str, count: int) -> None:
     ids=["dtype", "shape", "rank", "lower-rank"],
 )
 def test_feeds_that_do_not_fit(mode: str, feed: Any, text: str) -> None:
-    """Rows 9 to 11, and nothing has run."""
+    """Rows 9 to 11: wrong shapes and dtypes are refused before the step runs."""
     net = fc_mean()
     with pytest.raises(ValueError, match=text):
         net.run({"X": feed}, net.loss, program_of(net, mode))
@@ -84,7 +84,7 @@ def test_feeds_that_do_not_fit(mode: str, feed: Any, text: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_last_axes_of_size_1_may_be_missing(mode: str) -> None:
-    """Numbers [n] are rows [n, 1] of the variable, as labels of many scripts are."""
+    """Numbers [n] are rows [n, 1] of the variable, like the labels of many scripts."""
     numbers = np.arange(4, dtype="float32")
     found = []
     for rows_ in (numbers, numbers[:, None]):
@@ -97,7 +97,7 @@ def test_last_axes_of_size_1_may_be_missing(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("feed", [None, {}, {"y": np.zeros((4, 2), "float32")}])
 def test_missing_feeds(mode: str, feed: Any) -> None:
-    """Row 12, also after a run that had the data; the message has the operator and its line."""
+    """Row 12: the message names operator and line, also after a run that had the data."""
     net = regression()
     program = program_of(net, mode)
     net.run(regression_feed(4), net.loss, program)
@@ -108,7 +108,7 @@ def test_missing_feeds(mode: str, feed: Any) -> None:
 
 
 def test_too_few_rows() -> None:
-    """Row 14 is both of the classes that the versions of Paddle raise."""
+    """Row 14: the error is an instance of both classes that versions of Paddle raise."""
     net = fc_mean()
     for kind in (ValueError, RuntimeError, FeedSizeError):
         with pytest.raises(
@@ -118,7 +118,7 @@ def test_too_few_rows() -> None:
 
 
 def test_not_a_program_to_compile() -> None:
-    """Row 20."""
+    """Row 20: an object that is no Program is not compiled."""
     with pytest.raises(TypeError, match="expected Graph or Program, but received <class 'str'>"):
         CompiledProgram("program")
 
@@ -134,7 +134,7 @@ def test_not_a_program_to_compile() -> None:
     ],
 )
 def test_loss_names(loss_name: Any, kind: type[Exception], text: str) -> None:
-    """Rows 22 and 23."""
+    """Rows 22 and 23: a wrong loss name is refused."""
     net = fc_mean()
     with pytest.raises(kind, match=text):
         CompiledProgram(net.main).with_data_parallel(loss_name)
@@ -144,7 +144,7 @@ def test_loss_names(loss_name: Any, kind: type[Exception], text: str) -> None:
 
 
 def test_inference_needs_no_loss_name() -> None:
-    """Whatever name is given is not looked at."""
+    """An inference program accepts any loss name, and ignores it."""
     net = fc_mean(train=False)
     for name in (None, "", "nonsense", net.loss.name):
         program = CompiledProgram(net.main).with_data_parallel(name)
@@ -153,14 +153,14 @@ def test_inference_needs_no_loss_name() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_parameters_without_a_value(mode: str) -> None:
-    """Row 36: the startup program was not run."""
+    """Row 36: the message says that the startup program was not run."""
     net = fc_mean()
     with pytest.raises(ScopeError, match=r"'w' has not been initialized.*startup_program"):
         net.run(FEED, net.loss, program_of(net, mode), scope=static.Scope())
 
 
 def test_graphviz_folder_is_missing(tmp_path: Path) -> None:
-    """Row 41; with the folder there are three graphs, three drawings, three texts."""
+    """Row 41: with the folder, three graphs, three drawings and three texts are written."""
     net = fc_mean()
     path = tmp_path / "missing" / "graph"
     program = net.parallel(2, debug_graphviz_path=str(path))
@@ -176,7 +176,7 @@ def test_graphviz_folder_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_leaves_the_state() -> None:
-    """Errors come before anything is donated, so the next run works."""
+    """Errors come before donation, so the next run works."""
     net = fc_mean()
     program = net.parallel(2)
     for target in (None, program):

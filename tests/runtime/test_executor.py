@@ -17,7 +17,7 @@ FEED = rows(0, 1, 2, 3)
 
 
 def test_closed_executor() -> None:
-    """Nothing runs after close."""
+    """A closed executor runs no program."""
     net = fc_mean()
     net.executor.close()
     with pytest.raises(RuntimeError, match="Attempted to use a closed Executor"):
@@ -25,7 +25,7 @@ def test_closed_executor() -> None:
 
 
 def test_default_program_and_scope() -> None:
-    """Without a program the default one runs, in the global scope of that moment."""
+    """Without a program the default one runs, in the current global scope."""
     net = fc_mean()
     with static.program_guard(net.main):
         (loss,) = net.executor.run(feed=FEED, fetch_list=[net.loss])
@@ -36,7 +36,7 @@ def test_default_program_and_scope() -> None:
 
 
 def test_empty_programs_only_warn() -> None:
-    """There is nothing to run and nothing to return."""
+    """An empty program gives a warning and no results."""
     with pytest.warns(UserWarning, match="no operators"):
         assert static.Executor(paddle.CPUPlace()).run(Program()) == []
 
@@ -54,7 +54,7 @@ def test_every_operator_runs_whatever_is_fetched() -> None:
 
 
 def two_losses() -> Net:
-    """Two independent heads, both trained; `out` belongs to the second one."""
+    """Build two independent heads, both trained; `out` belongs to the second one."""
 
     def make() -> tuple[Variable, Variable]:
         x, z = static.data("X", [None, 1], "float32"), static.data("Z", [None, 1], "float32")
@@ -68,7 +68,7 @@ def two_losses() -> Net:
 
 
 def test_use_prune_keeps_the_updates() -> None:
-    """Operators that nothing needs are left out, but fetching a forward value still trains."""
+    """Unneeded operators are pruned, but fetching a forward value still trains."""
     net = fc_mean()
     block = net.main.global_block()
     with static.program_guard(net.main, net.startup):
@@ -81,7 +81,7 @@ def test_use_prune_keeps_the_updates() -> None:
 
 
 def test_optimizer_operators_select_the_updates() -> None:
-    """In a fetch list they leave all other updates out; they have no value themselves."""
+    """In a fetch list they have no value, and exclude all other updates."""
     net = two_losses()
     update = next(op for op in net.main.global_block().ops if op.input("Param") == ["v"])
     (loss,) = net.run({"Z": FEED["X"]}, [net.out, update])
@@ -93,7 +93,7 @@ def test_optimizer_operators_select_the_updates() -> None:
 
 
 def test_feeding_an_intermediate() -> None:
-    """It is overwritten by the operator that computes it, which pruning leaves out."""
+    """The operator that computes it overwrites a fed intermediate, unless it is pruned."""
     net = fc_mean(train=False)
     block = net.main.global_block()
     with static.program_guard(net.main, net.startup):
@@ -106,7 +106,7 @@ def test_feeding_an_intermediate() -> None:
 
 
 def test_lists_and_numbers_as_feeds() -> None:
-    """They take the variable's dtype and rank."""
+    """Lists and numbers take the variable's dtype and rank."""
     net = fc_mean()
     close(net.run({"X": [[0], [1], [2], [3]]}, net.loss)[0], 3.0)
     close(net.run([FEED], net.loss)[0], 2.775)
@@ -114,7 +114,7 @@ def test_lists_and_numbers_as_feeds() -> None:
 
 
 def test_feeds_stay_as_they_are() -> None:
-    """A run neither changes the caller's dict nor its arrays; extra names warn."""
+    """A run changes neither the caller's dict nor its arrays; extra names warn."""
     net = fc_mean()
     extra = {**FEED, "zzz": np.zeros(3, "float32")}
     with pytest.warns(UserWarning, match="zzz is not found in program"):
@@ -124,14 +124,14 @@ def test_feeds_stay_as_they_are() -> None:
 
 
 def test_no_rows() -> None:
-    """Zero rows run and give zero rows."""
+    """Zero rows give zero rows."""
     net = fc_mean(train=False)
     (out,) = net.run({"X": np.zeros((0, 1), "float32")}, net.out)
     assert out.shape == (0, 1)
 
 
 def test_executables_are_cached() -> None:
-    """One program for one set of names; a new shape is no new program, an edit is."""
+    """One set of names has one program; a new shape does not change it, an edit does."""
     net = fc_mean(train=False)
     for count in (4, 2, 4):
         net.run(rows(*range(count)), net.loss)
@@ -145,7 +145,7 @@ def test_executables_are_cached() -> None:
 
 
 def test_startup_runs_again() -> None:
-    """It sets the parameters anew, and may be fetched from."""
+    """Running the startup program again resets the parameters, and can fetch them."""
     net = fc_mean()
     net.run(FEED)
     (initial,) = net.executor.run(net.startup, fetch_list=["w"])
@@ -187,7 +187,7 @@ def test_learning_rate_schedule() -> None:
 
 
 def test_no_warnings_in_an_ordinary_run() -> None:
-    """Donation and feeds are silent."""
+    """Donation and feeds give no warnings."""
     net = fc_mean()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

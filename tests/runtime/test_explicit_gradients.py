@@ -1,7 +1,7 @@
-"""Programs with explicit gradient operators: what is one derivative is raised, the rest is not.
+"""Programs with explicit gradient operators: whole derivatives are raised, other operators stay.
 
 The network is s = relu(x w) + x w with the mean of s squared as its loss; the tests change its
-backward pass and compute by hand what it then gives.
+backward pass and compute the result by hand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def forward() -> list[Step]:
 
 
 def backward() -> dict[str, Step]:
-    """The gradient operators by name, in order, so that tests can change some."""
+    """Return the gradient operators by name, in order, so that tests can change some."""
     return {
         "seed": SEED,
         "mean": (
@@ -96,14 +96,14 @@ def scaled(name: str, factor: float) -> Step:
 
 
 def insert(steps: dict[str, Step], after: str, step: Step) -> None:
-    """Another step behind one of these."""
+    """Insert a step after another one."""
     names = list(steps)
     later = {name: steps.pop(name) for name in names[names.index(after) + 1 :]}
     steps |= {"inserted": step, **later}
 
 
 def program_of(steps: Sequence[Step]) -> Program:
-    """A program as a file would give it: operators that nothing has checked."""
+    """Build a program as read from a file, with unchecked operators."""
     program = Program()
     block = program.global_block()
     shapes = {"x": (-1, X.shape[1]), "w": W.shape, "rate": (1,), "loss": (), "loss@GRAD": ()}
@@ -118,7 +118,7 @@ def program_of(steps: Sequence[Step]) -> Program:
 
 
 def run(program: Program | CompiledProgram, fetches: Sequence[str]) -> list[Array]:
-    """The fetches of one step."""
+    """Run one step, and return its fetches."""
     scope = static.global_scope()
     scope.var("w").get_tensor().set(W)
     scope.var("rate").get_tensor().set(np.full((1,), 0.1, np.float32))
@@ -126,7 +126,7 @@ def run(program: Program | CompiledProgram, fetches: Sequence[str]) -> list[Arra
 
 
 def by_hand(*, around: float = 1.0, through: float = 1.0, below: float = 1.0) -> Array:
-    """The gradient of w when the two ways to h and what is below count so many times."""
+    """Compute the gradient of w with factors for the two paths to h and for the part below."""
     h = X.astype(np.float64) @ W
     s = np.maximum(h, 0.0) + h
     back = 2.0 * s / s.size
@@ -134,7 +134,7 @@ def by_hand(*, around: float = 1.0, through: float = 1.0, below: float = 1.0) ->
 
 
 def counts(program: Program, fetches: Sequence[str] = ("w@GRAD",)) -> tuple[int, int]:
-    """How many `pd.grad` and `pd.vjp` the program becomes; those of a copy only mark a gradient."""
+    """Count `pd.grad` and `pd.vjp` of the program, without copies that only mark a gradient."""
     ops = list(parse_program(program, ["x"], fetches).walk())
     return (
         sum(isinstance(op, Grad) and not isinstance(op.of[0].owner, Assign) for op in ops),
@@ -163,7 +163,7 @@ def test_the_standard_structure_is_one_derivative() -> None:
 
 
 def test_intermediate_gradients_can_be_fetched() -> None:
-    """Also a derivative of the middle is then asked of the one derivative."""
+    """A derivative of a middle value becomes one more result of the single derivative."""
     program = changed()
     assert counts(program, ["w@GRAD", "h@GRAD", "s@GRAD"]) == (1, 0)
     h, s = run(program, ["h@GRAD", "s@GRAD"])
@@ -172,7 +172,7 @@ def test_intermediate_gradients_can_be_fetched() -> None:
 
 
 def test_a_part_of_a_sum_that_is_fetched() -> None:
-    """No derivative of a value is a part of its gradient: the operators stay."""
+    """A part of a gradient is no derivative of a value: the operators stay."""
     program = changed()
     grads, vjps = counts(program, ["h@GRAD@RENAME@1"])
     assert (grads, vjps > 0) == (0, True)
@@ -192,7 +192,7 @@ def test_any_seed(factor: float) -> None:
 
 
 def test_one_gradient_doubled_in_the_middle() -> None:
-    """Of one of two ways: that is no derivative."""
+    """A path with a doubled gradient is no derivative."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "add", scaled("h@GRAD@RENAME@0", 2.0))
@@ -209,7 +209,7 @@ def test_one_gradient_doubled_in_the_middle() -> None:
 
 
 def test_a_whole_gradient_doubled() -> None:
-    """Above and below the change there is a derivative each."""
+    """There is one derivative above the change and one below it."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "sum", scaled("h@GRAD", 2.0))
@@ -220,7 +220,7 @@ def test_a_whole_gradient_doubled() -> None:
 
 
 def test_one_gradient_dropped() -> None:
-    """The sum leaves one way out, though its gradient is there."""
+    """The sum omits one path, though its gradient is present."""
 
     def edit(steps: dict[str, Step]) -> None:
         steps["sum"] = ("sum", {"X": ["h@GRAD@RENAME@1"]}, {"Out": ["h@GRAD"]}, {})
@@ -231,7 +231,7 @@ def test_one_gradient_dropped() -> None:
 
 
 def test_one_way_stopped() -> None:
-    """Without a gradient operator of the activation nothing flows through what it gives."""
+    """Without the activation's gradient operator, no gradient passes through its result."""
 
     def edit(steps: dict[str, Step]) -> None:
         del steps["relu"]
@@ -259,7 +259,7 @@ def test_stopped_by_zeros() -> None:
 
 
 def test_stopped_before_the_operator() -> None:
-    """The activation has its gradient operator, but that gets zeros in place of its cotangent."""
+    """The activation's gradient operator gets zeros as its cotangent."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "add", ("fill_zeros_like", {"X": ["r"]}, {"Out": ["r@GRAD"]}, {}))
@@ -270,7 +270,7 @@ def test_stopped_before_the_operator() -> None:
 
 
 def test_a_stopped_gradient_that_is_fetched() -> None:
-    """Then it is asked for, and cannot be where gradients stop."""
+    """A fetched gradient cannot belong to a value at which gradients stop."""
 
     def edit(steps: dict[str, Step]) -> None:
         rest = ("fill_zeros_like", {"X": ["r"]}, {"Out": ["zero"]}, {})
@@ -286,7 +286,7 @@ def test_a_stopped_gradient_that_is_fetched() -> None:
 
 
 def test_names_do_not_matter_much() -> None:
-    """Gradients are followed by what operators give and take, whatever they are called."""
+    """Gradients are recognized by operands and results, whatever their names."""
     renamed = {"s@GRAD": "a", "r@GRAD": "b", "h@GRAD": "c", "h@GRAD@RENAME@1": "d"}
     program = changed()
     for old, new in renamed.items():
@@ -320,7 +320,7 @@ def on_two_devices(program: Program) -> CompiledProgram:
 
 
 def test_data_parallel_without_a_derivative() -> None:
-    """What the update takes is added up over the devices, and starts from its share of the loss."""
+    """The update's gradient is summed over devices, and starts from each one's loss share."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "add", scaled("h@GRAD@RENAME@0", 2.0))
@@ -333,7 +333,7 @@ def test_data_parallel_without_a_derivative() -> None:
 
 
 def test_data_parallel_with_an_update_by_something_else() -> None:
-    """By the gradient of what is no parameter: nobody knows what to add up."""
+    """An update by a gradient of no parameter is refused, as its sum is undefined."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "add", scaled("h@GRAD@RENAME@0", 2.0))
@@ -345,7 +345,7 @@ def test_data_parallel_with_an_update_by_something_else() -> None:
 
 
 def test_data_parallel_below_a_change() -> None:
-    """A derivative that starts from another one's result has its scale already."""
+    """A derivative that starts from another one's result is already scaled."""
 
     def edit(steps: dict[str, Step]) -> None:
         insert(steps, "sum", scaled("h@GRAD", 2.0))
@@ -358,7 +358,7 @@ def test_data_parallel_below_a_change() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_dropout_takes_the_same_mask(factor: float) -> None:
-    """As a derivative, and by itself where the gradients are not the standard ones."""
+    """The mask is the same in a derivative, and in a separate gradient operator."""
     keep = {"dropout_prob": 0.5, "dropout_implementation": "upscale_in_train"}
     steps = backward()
     steps["add"] = (*steps["add"][:2], {"X@GRAD": ["r@GRAD"], "Y@GRAD": ["h@GRAD@RENAME@0"]}, {})

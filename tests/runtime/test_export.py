@@ -1,4 +1,4 @@
-"""Models in other formats give the outputs that Paddle recorded, in this process and in others.
+"""Exported models give Paddle's recorded outputs, in this process and in others.
 
 All models of a corpus do, if one is given (see model_files.py); most of them are slow tests.
 """
@@ -70,7 +70,7 @@ def check_outputs(exported: Exported, model: paddle.ImportedModel, run: Any) -> 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_saved_again(name: str, tmp_path: Path) -> None:
-    """`.pdmodel`, and the same program once more: it does not grow."""
+    """A `.pdmodel` that is saved again does not grow."""
     model = load(name)
     exported = model.export(tmp_path / "again.pdmodel")
     for run in recorded(CASES[name]):
@@ -86,7 +86,7 @@ def test_saved_again(name: str, tmp_path: Path) -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_jax_artifact(name: str, tmp_path: Path) -> None:
-    """All fusions, for three platforms; where the batch may vary, every recorded one."""
+    """One artifact with all fusions, for three platforms, runs every batch if its size may vary."""
     pytest.importorskip("flatbuffers")
     model, runs = load(name), recorded(CASES[name])
     sizes = shapes(runs[0][0])
@@ -117,7 +117,7 @@ def test_stablehlo_bytecode(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["infer_lenet", "infer_loop_if", "infer_bert_mini"])
 @pytest.mark.parametrize("suffix", [".stablehlo.mlir", ".mlir"])
 def test_text_forms(name: str, suffix: str, tmp_path: Path) -> None:
-    """The text of the optimised module and of StableHLO are read back."""
+    """The texts of the optimized module and of StableHLO are read back."""
     model, run = load(name), recorded(CASES[name])[0]
     options: Any = {"sizes": shapes(run[0])} if suffix == ".stablehlo.mlir" else {}
     fused = strategy(fuse_gemm_epilogue=True)
@@ -154,7 +154,7 @@ f = client.compile_and_load(open({path!r}, "rb").read(), devices, CompileOptions
 
 
 def run_alone(code: str, folder: Path) -> str:
-    """What a new process prints, in which only JAX and NumPy are used."""
+    """Run code that uses only JAX and NumPy in a new process; return its output."""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -187,7 +187,7 @@ def test_in_a_process_without_graphopt(suffix: str, tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_64_bit_inputs_without_graphopt(tmp_path: Path) -> None:
-    """JAX narrows int64 unless told not to, and the artifact then refuses the call."""
+    """JAX narrows int64 by default, and the artifact then refuses the call."""
     pytest.importorskip("flatbuffers")
     case = CASES["infer_bert_mini"].case
     exported = load("infer_bert_mini").export(tmp_path / "bert.jaxexport")
@@ -205,7 +205,7 @@ def test_64_bit_inputs_without_graphopt(tmp_path: Path) -> None:
 
 
 def small_step(*, dropout: bool = False) -> static.Program:
-    """A training program whose parameters have values."""
+    """Build a training program whose parameters have values."""
     x, y = static.data("x", [None, 4], "float32"), static.data("y", [None, 1], "float32")
     hidden = static.nn.fc(x, 8, activation="relu")
     if dropout:
@@ -219,7 +219,7 @@ def small_step(*, dropout: bool = False) -> static.Program:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("dropout", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_a_training_step(tmp_path: Path, *, dropout: bool) -> None:
-    """State in, state out, in the order of the description: three steps by JAX alone."""
+    """JAX alone runs three steps: state in, state out, in the described order."""
     pytest.importorskip("flatbuffers")
     with static.program_guard(static.Program(), static.Program()):
         static.save(small_step(dropout=dropout), str(tmp_path / "m"))
@@ -264,7 +264,7 @@ def test_a_training_program_as_a_model(tmp_path: Path) -> None:
 
 
 def test_parameters_as_arguments(tmp_path: Path) -> None:
-    """The values lie beside the function, which is small."""
+    """The values are stored next to the function, which is small."""
     model, run = load("infer_lenet"), recorded(CASES["infer_lenet"])[0]
     sizes = shapes(run[0])
     inside = model.export(tmp_path / "a.stablehlo", sizes=sizes)
@@ -275,7 +275,7 @@ def test_parameters_as_arguments(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_sizes_that_cannot_stay_open(tmp_path: Path) -> None:
-    """The note names the op; given sizes help; XLA needs them in any case."""
+    """The note names the op; sizes can be given, and XLA needs them in any case."""
     pytest.importorskip("flatbuffers")
     model, run = load("infer_transformer_encoder"), recorded(CASES["infer_transformer_encoder"])[0]
     with pytest.raises(UnsupportedError, match=r"cannot stay open.*while computing %\w+ = pd\.add"):
@@ -306,7 +306,7 @@ def test_options_that_a_format_has_not(tmp_path: Path) -> None:
 
 
 def test_arrays_of_every_kind(tmp_path: Path) -> None:
-    """Names with slashes, no dimension, no element, bool, bfloat16, other orders in memory."""
+    """Names may have slashes; arrays may be scalar, empty, bool, bfloat16 or transposed."""
     import ml_dtypes
 
     arrays: dict[str, Any] = {
@@ -348,7 +348,7 @@ static.Executor(paddle.CPUPlace()).run(startup)
 def test_what_is_written_does_not_say_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same script in two folders gives the same bytes, with its lines and no paths in them."""
+    """One script in two folders writes the same bytes, with lines and without paths."""
     written: list[dict[str, bytes]] = []
     for folder in (tmp_path / "here", tmp_path / "elsewhere" / "deep"):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""How feeds are cut into parts for the replicas, without running anything."""
+"""The split of feeds into parts for the replicas, without running a program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphopt.runtime.feeds.split import SplitFeed, split_feed
 
 
 def program() -> Program:
-    """Variables of every kind that a feed may name."""
+    """Declare variables of every kind that a feed may name."""
     made = Program()
     block = made.global_block()
     for name, shape, dtype in (
@@ -36,7 +36,7 @@ def program() -> Program:
 
 
 def sizes(parts: SplitFeed) -> list[int]:
-    """How many rows of x each replica gets."""
+    """Return the number of rows of x for each replica."""
     if parts.whole is not None:
         return [len(parts.whole["x"]) // parts.count] * parts.count
     return [len(chunk["x"]) for chunk in parts.chunks]
@@ -92,7 +92,7 @@ def test_chunks_follow_the_ceil_rule(rows: int, devices: int, training: bool) ->
     ],
 )
 def test_the_recorded_table(devices: int, rows: int, wanted: list[int] | None) -> None:
-    """The rows that were observed in Paddle; None is its error in training graphs."""
+    """The numbers of rows equal those observed in Paddle; None is its error in training graphs."""
     if wanted is None:
         with pytest.raises(RuntimeError):
             split({"x": x(rows)}, devices)
@@ -101,7 +101,7 @@ def test_the_recorded_table(devices: int, rows: int, wanted: list[int] | None) -
 
 
 def test_inference_runs_on_fewer_devices() -> None:
-    """Too few chunks leave devices out when there is nothing to train."""
+    """In inference, too few chunks leave devices out."""
     assert sizes(split({"x": x(5)}, 4, training=False)) == [2, 2, 1]
     assert sizes(split({"x": x(1)}, 2, training=False)) == [1]
     assert sizes(split({"x": x(3)}, 4, training=False)) == [1, 1, 1]
@@ -110,7 +110,7 @@ def test_inference_runs_on_fewer_devices() -> None:
 
 @given(st.integers(0, 40), st.integers(1, 9), st.booleans())
 def test_no_row_is_lost_or_repeated(rows: int, devices: int, training: bool) -> None:
-    """The chunks put together are the feed."""
+    """The concatenated chunks equal the feed."""
     try:
         parts = split({"x": x(rows)}, devices, training=training)
     except FeedSizeError:
@@ -122,7 +122,7 @@ def test_no_row_is_lost_or_repeated(rows: int, devices: int, training: bool) -> 
 
 
 def test_each_feed_is_split_by_its_own_rows() -> None:
-    """As in Paddle; too few rows of one are an error, which names it."""
+    """As in Paddle, feeds are split separately; a feed with too few rows is named."""
     parts = split({"x": x(4), "y": np.arange(3)}, 2)
     assert [chunk["x"].tolist() for chunk in parts.chunks] == [x(4)[:2].tolist(), x(4)[2:].tolist()]
     assert [chunk["y"].tolist() for chunk in parts.chunks] == [[0, 1], [2]]
@@ -138,7 +138,7 @@ def test_each_feed_is_split_by_its_own_rows() -> None:
 
 @pytest.mark.parametrize("declared", [False, True], ids=["unread", "read"])
 def test_sequences_are_not_cut(declared: bool) -> None:
-    """Rows go where their sequence goes, also when no operator reads the lengths."""
+    """Rows stay with their sequence, also when no operator reads the lengths."""
     made = program()
     made.global_block().create_var("s", [-1], "int64", lod_level=1)
     if declared:
@@ -155,7 +155,7 @@ def test_sequences_are_not_cut(declared: bool) -> None:
 
 
 def test_outer_sequences_stay_together() -> None:
-    """Of two levels the outer one is split: here of 2, 1 and 1 sequences."""
+    """With two levels the outer one is split: here 2, 1 and 1 sequences."""
     made = program()
     for name, level in (("s", 2), ("s@lens0", 0), ("s@lens", 0)):
         made.global_block().create_var(name, [-1], "int64", lod_level=level)
@@ -170,7 +170,7 @@ def test_outer_sequences_stay_together() -> None:
     ("rows", "devices", "shown"), [(4, 2, r"\[2, 1\]"), (9, 2, r"\[5, 1\]"), (7, 2, r"\[3, 1\]")]
 )
 def test_declared_sizes_count_per_device(rows: int, devices: int, shown: str) -> None:
-    """A variable declared [4, 1] wants 8 rows on two devices."""
+    """A variable declared [4, 1] needs 8 rows on two devices."""
     feed = {"fixed": np.zeros((rows, 1), "float32")}
     with pytest.raises(FeedError, match=rf"'fixed' should have dimensions = 2.*{shown} on each"):
         split(feed, devices)
@@ -179,7 +179,7 @@ def test_declared_sizes_count_per_device(rows: int, devices: int, shown: str) ->
 
 @pytest.mark.parametrize("name", ["fixed", "label"])
 def test_last_axes_of_one_element_may_be_left_out(name: str) -> None:
-    """Labels [n] are rows of one label each, with one device and with two."""
+    """Labels [n] are rows of one label each, on one device and on two."""
     labels = np.arange(8, dtype="float32")
     parts = split({name: labels}, 2)
     assert parts.whole is not None
@@ -190,7 +190,7 @@ def test_last_axes_of_one_element_may_be_left_out(name: str) -> None:
 
 
 def test_other_lower_ranks_are_refused() -> None:
-    """Paddle lets them through; numbers have no rows to split at all."""
+    """Other lower ranks, which Paddle accepts, are refused; scalars have no rows to split."""
     for feed in ({"x": np.zeros(4, "float32")}, {"x": np.float32(1)}, {"y": np.int64(1)}):
         with pytest.raises(FeedError, match="should have dimensions"):
             split(feed, 2)
@@ -198,7 +198,7 @@ def test_other_lower_ranks_are_refused() -> None:
 
 @pytest.mark.parametrize("uneven", [False, True])
 def test_persistable_feeds(uneven: bool) -> None:
-    """One row goes to every device, as many rows as devices one to each."""
+    """One row goes to every device; as many rows as devices give one to each."""
     batch = {"x": x(3 if uneven else 4)}
     one, two = np.ones((1, 3), "float32"), np.arange(6, dtype="float32").reshape(2, 3)
     for fed in (one, two):
@@ -218,7 +218,7 @@ def test_persistable_feeds(uneven: bool) -> None:
 
 @pytest.mark.parametrize("name", ["loss@GRAD", "old_loss@GRAD"])
 def test_loss_gradients_are_one_number_for_each_device(name: str) -> None:
-    """Whether the loss has shape [] or [1]; the batch has other row counts."""
+    """The loss may have shape [] or [1], and the batch other row counts."""
     feed = {"x": x(4), name: np.array([1, 2], "float32")}
     parts = split(feed, 2)
     assert parts.whole is not None
@@ -231,7 +231,7 @@ def test_loss_gradients_are_one_number_for_each_device(name: str) -> None:
 
 
 def test_numbers_go_to_every_device() -> None:
-    """A variable of rank 0 that is no gradient takes one number, or one for each device."""
+    """A scalar variable, unless a gradient, takes one number, or one for each device."""
     for fed in (3.0, np.float32(3), np.array([3, 3], "float32")):
         parts = split({"x": x(4), "number": fed}, 2)
         assert parts.whole is not None
@@ -258,7 +258,7 @@ def test_list_feeds_keep_their_sizes() -> None:
 
 
 def test_list_feeds_of_state_and_numbers() -> None:
-    """State and loss gradients in a list are each device's own."""
+    """State and loss gradients in a list are per device."""
     feed = [
         {"x": x(1), "w": np.full((1, 3), i, "float32"), "loss@GRAD": np.array([i], "float32")}
         for i in range(2)
@@ -284,7 +284,7 @@ def test_nothing_is_cast() -> None:
 
 
 def test_the_callers_feed_is_left_alone() -> None:
-    """Unknown names are warned about, and stay in the dict."""
+    """Unknown names give a warning, and stay in the dict."""
     feed = {"x": x(2), "zzz": x(2)}
     with pytest.warns(UserWarning, match="zzz is not found in program"):
         assert list(single_feed(program(), feed)) == ["x"]

@@ -1,4 +1,4 @@
-"""What can be fetched, in which forms, and how the values of several devices become one."""
+"""Fetch lists: their forms, the possible fetches, and the merging of several devices' values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEED = rows(0, 1, 2, 3)
 
 
 def test_forms_of_a_fetch_list() -> None:
-    """Variables, names, one of them bare, nested lists, the same one twice."""
+    """A list may have variables, names, a bare name, nested lists and duplicates."""
     net = fc_mean(train=False)
     name = net.loss.name
     for fetch in (net.loss, name, [net.loss], [name], (name,), [[name]]):
@@ -42,7 +42,7 @@ def test_forms_of_a_fetch_list() -> None:
 
 
 def test_wrong_forms() -> None:
-    """The message says what is wrong and where."""
+    """The message names the mistake and its position."""
     net = fc_mean(train=False)
     for wrong in ({"a": net.loss}, 3):
         with pytest.raises(TypeError, match="fetch_list type only should be list or tuple"):
@@ -52,7 +52,7 @@ def test_wrong_forms() -> None:
 
 
 def test_a_feed_in_another_byte_order() -> None:
-    """It is of the right dtype by name, so the byte order is named."""
+    """The dtype has the right name, so the message names the byte order."""
     net = fc_mean(train=False)
     ((name, value),) = FEED.items()
     words = r"are float32 in the byte order of other machines \('>f4'\); .*astype\('float32'\)"
@@ -61,14 +61,14 @@ def test_a_feed_in_another_byte_order() -> None:
 
 
 def test_a_misspelt_name() -> None:
-    """The nearest variable that a fetch can have is named."""
+    """The message suggests the nearest fetchable variable."""
     net = fc_mean()
     with pytest.raises(FetchError, match=f"; did you mean '{net.loss.name}'"):
         net.run(FEED, [net.loss.name.replace("0", "9", 1)])
 
 
 def test_a_variable_of_another_program() -> None:
-    """The message says so where no variable of the program has a similar name."""
+    """The message says so when no variable of the program has a similar name."""
     net, other = fc_mean(), static.Program()
     with static.program_guard(other):
         far = static.data("far", [None, 4])
@@ -78,7 +78,7 @@ def test_a_variable_of_another_program() -> None:
 
 @pytest.mark.parametrize("devices", [0, 1, 2])
 def test_unknown_names(devices: int) -> None:
-    """A KeyError and RuntimeError with the name; a readable message."""
+    """The error is a KeyError and RuntimeError with the name and a readable message."""
     net = fc_mean()
     program = net.parallel(devices) if devices else None
     with pytest.raises(FetchError, match=r"Cannot find fetched variable\(nope\)") as caught:
@@ -90,7 +90,7 @@ def test_unknown_names(devices: int) -> None:
 
 @pytest.mark.parametrize("devices", [0, 2])
 def test_parameters_have_the_new_value(devices: int) -> None:
-    """The fetch happens after the updates of the same run, and does not disturb donation."""
+    """Parameters are fetched after the run's updates, without disturbing donation."""
     net = fc_mean()
     program = net.parallel(devices) if devices else None
     for step in range(1, 4):
@@ -100,7 +100,7 @@ def test_parameters_have_the_new_value(devices: int) -> None:
 
 
 def test_values_without_operators() -> None:
-    """Feeds and state can be fetched though nothing computes them."""
+    """Feeds and state can be fetched though no operator computes them."""
     net = fc_mean(train=False)
     x, rate = net.run(FEED, ["X", "w"])
     np.testing.assert_array_equal(x, FEED["X"])
@@ -108,7 +108,7 @@ def test_values_without_operators() -> None:
 
 
 def test_gradients_of_intermediates() -> None:
-    """`X@GRAD` of any variable on the way, also when the program did not ask for it."""
+    """`X@GRAD` of any intermediate can be fetched, also if the program does not compute it."""
     net = fc_mean()
     name = f"{net.out.name}@GRAD"
     close(net.run(FEED, name)[0], np.full((4, 1), 0.25))
@@ -117,7 +117,7 @@ def test_gradients_of_intermediates() -> None:
 
 
 def test_shapes_of_merged_values() -> None:
-    """Numbers become a vector, everything else is joined on axis 0."""
+    """Scalars become a vector; other values are concatenated on axis 0."""
     net = regression()
     fetch = (net.loss, net.out, "w", "b", "learning_rate_0")
     found = net.run(regression_feed(4), fetch, net.parallel(2))
@@ -135,7 +135,7 @@ def test_shapes_of_merged_values() -> None:
 @settings(max_examples=8)
 @given(devices=st.integers(1, 3), count=st.integers(1, 7), data=st.data())
 def test_merged_is_unmerged_put_together(devices: int, count: int, data: st.DataObject) -> None:
-    """For every variable of an inference program, at even and uneven row counts."""
+    """Merging concatenates every variable of an inference program, at even and uneven rows."""
     net = fc_mean(train=False)
     program = net.parallel(devices)
     names = [v.name for v in net.main.list_vars()]
@@ -150,7 +150,7 @@ def test_merged_is_unmerged_put_together(devices: int, count: int, data: st.Data
 
 
 def test_shapes_that_cannot_be_merged() -> None:
-    """Trailing dimensions that differ need return_merged=False; rows may differ."""
+    """Different trailing dimensions need return_merged=False; rows may differ."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("X", [None, 1], "float32")
@@ -165,7 +165,7 @@ def test_shapes_that_cannot_be_merged() -> None:
 
 
 def test_merge_replicas() -> None:
-    """Dtypes are kept, numbers are stacked."""
+    """Dtypes are kept, and scalars are stacked."""
     assert merge_replicas("n", [np.int64(2**40), np.int64(3)]).tolist() == [2**40, 3]
     assert merge_replicas("v", [np.zeros((1, 2), "int8"), np.zeros((2, 2), "int8")]).shape == (3, 2)
     with pytest.raises(ValueError, match="'v'"):
@@ -176,7 +176,7 @@ def test_merge_replicas() -> None:
 
 @pytest.mark.parametrize("devices", [0, 2])
 def test_tensors_instead_of_arrays(devices: int) -> None:
-    """With return_numpy=False a result can still be read, and later steps do not change it."""
+    """With return_numpy=False, later steps do not change a result."""
     net = fc_mean()
     program = net.parallel(devices) if devices else None
     results: list[Any] = [net.run(FEED, "w", program, return_numpy=False)[0] for _ in range(3)]
@@ -186,7 +186,7 @@ def test_tensors_instead_of_arrays(devices: int) -> None:
 
 
 def test_a_slot_that_is_not_computed_is_named() -> None:
-    """Workspaces of Paddle's kernels have no value here."""
+    """Workspaces of Paddle's kernels have no value here, and the error names them."""
     with fresh() as (main, _):
         paddle.nn.LSTM(2, 2)(static.data("x", [1, 2, 2], "float32"))
         (op,) = (op for op in main.global_block().ops if op.type == "rnn")

@@ -15,7 +15,7 @@ from graphopt.runtime.settings.flag_table import FLAGS
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """What a test sets is not set after it."""
+    """Reset the flags after a test."""
     saved = dict(flags._set)
     flags._set.clear()
     yield
@@ -24,7 +24,7 @@ def as_before() -> Iterator[None]:
 
 
 def test_known_flags_have_paddles_defaults() -> None:
-    """Every flag has a value and says what it does here."""
+    """Every flag has a value and describes its effect here."""
     names = [f"FLAGS_{name}" for name in FLAGS]
     assert paddle.get_flags(["FLAGS_allocator_strategy", "FLAGS_eager_delete_tensor_gb"]) == {
         "FLAGS_allocator_strategy": "auto_growth",
@@ -45,7 +45,7 @@ def test_known_flags_have_paddles_defaults() -> None:
     ],
 )
 def test_values_are_converted_as_in_paddle(name: str, value: Any, kept: Any) -> None:
-    """Numbers and None to a bool, ints to a float."""
+    """Numbers and None become a bool, ints a float."""
     paddle.set_flags({f"FLAGS_{name}": value})
     (found,) = paddle.get_flags(f"FLAGS_{name}").values()
     assert (found, type(found)) == (kept, type(kept))
@@ -62,14 +62,14 @@ def test_values_are_converted_as_in_paddle(name: str, value: Any, kept: Any) -> 
     ],
 )
 def test_values_of_another_type_are_refused(name: str, value: Any) -> None:
-    """With FLAGS_ of the same call not set either."""
+    """A wrong value sets no other flag of the same call."""
     with pytest.raises(FlagError, match=f"FLAGS_{name} should be"):
         paddle.set_flags({"FLAGS_benchmark": True, f"FLAGS_{name}": value})
     assert paddle.get_flags("FLAGS_benchmark") == {"FLAGS_benchmark": False}
 
 
 def test_unknown_names_warn() -> None:
-    """With the nearest name; they are kept. Without a value they cannot be read."""
+    """The warning has the nearest name, and the value is kept; an unset name cannot be read."""
     with pytest.warns(UserWarning, match="did you mean 'FLAGS_check_nan_inf'"):
         paddle.set_flags({"FLAGS_check_naninf": 1})
     assert paddle.get_flags("FLAGS_check_naninf") == {"FLAGS_check_naninf": 1}
@@ -80,7 +80,7 @@ def test_unknown_names_warn() -> None:
 
 
 def test_values_of_the_environment_have_the_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bool in the words of Paddle's command-line flags, numbers as such."""
+    """A bool has the words of Paddle's command-line flags; numbers are parsed."""
     given = {"FLAGS_benchmark": "True", "FLAGS_gpu_memory_limit_mb": "64"}
     for name, text in given.items():
         monkeypatch.setenv(name, text)

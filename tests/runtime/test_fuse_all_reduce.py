@@ -21,13 +21,13 @@ SIZE, COUNT = "FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_s
 
 @pytest.fixture(autouse=True)
 def flags_of_paddle() -> Iterator[None]:
-    """The flags as Paddle has them, before and after."""
+    """Restore Paddle's values of the flags after a test."""
     yield
     set_flags({SIZE: -1, COUNT: 1})
 
 
 def three_layers(width: int = 4) -> Net:
-    """Three fc layers with biases: six gradients."""
+    """Build three fc layers with biases, which have six gradients."""
 
     def make() -> tuple[Variable, Variable]:
         hidden = static.data("x", [None, 3], "float32")
@@ -43,7 +43,7 @@ def three_layers(width: int = 4) -> Net:
 
 
 def sums(program: Any) -> int:
-    """How many collectives a run has, in the IR and in StableHLO."""
+    """Count the collectives of a run, in the IR and in StableHLO."""
     found = module_text(program).count("pd.all_reduce")
     assert stablehlo(program).count('"stablehlo.all_reduce"') == found
     return found
@@ -55,7 +55,7 @@ def sums(program: Any) -> int:
     [({}, 3), ({SIZE: 0}, 1), ({SIZE: 1}, 1), ({SIZE: 1, COUNT: 3}, 2), ({SIZE: 1e-5}, 3)],
 )
 def test_groups(flags: dict[str, Any], groups: int) -> None:
-    """Six gradients become as many collectives as there are groups; off, one for each."""
+    """Six gradients become one collective for each group; without the flag, one each."""
     set_flags(flags)
     net = three_layers()
     program, single = net.parallel(2), net.parallel(2, fuse_all_reduce_ops=False)
@@ -75,7 +75,7 @@ def test_groups(flags: dict[str, Any], groups: int) -> None:
 
 @pytest.mark.exhaustive
 def test_large_gradients_travel_alone() -> None:
-    """Above the measured size a gradient is not copied into a buffer."""
+    """A gradient above the measured size is not copied into a buffer."""
     net = three_layers(width=128)
     program = net.parallel(2)
     net.run(regression_feed(12), (), program)
@@ -85,7 +85,7 @@ def test_large_gradients_travel_alone() -> None:
 
 
 def test_one_device_sums_nothing() -> None:
-    """Without other devices there is nothing to join."""
+    """On one device there are no collectives to join."""
     net = three_layers()
     program = net.parallel(1)
     net.run(regression_feed(12), (), program)
@@ -94,7 +94,7 @@ def test_one_device_sums_nothing() -> None:
 
 
 def test_flags() -> None:
-    """Flags keep their values; sizes are numbers, in the environment, too."""
+    """Flags keep their values; sizes are numbers, also in the environment."""
     assert get_flags([SIZE, COUNT]) == {SIZE: -1, COUNT: 1}
     set_flags({SIZE: 3})
     assert get_flags(SIZE) == {SIZE: 3}

@@ -19,7 +19,7 @@ X = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
 
 
 def train(make: Callable[[], Any], devices: int = 1, **flags: Any) -> tuple[list[Array], Any]:
-    """The parameters and moments after three steps of a net with two layers, and the report."""
+    """Train a net with two layers for three steps; return parameters, moments and the report."""
     with fresh():
         x = static.data("x", [None, 4], "float32")
         static.default_startup_program().random_seed = 7
@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[Callable[[], Any], str, str]] = {
 @pytest.mark.every(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_four_updates_are_one(kind: str) -> None:
-    """Two layers have four parameters; their updates are one op, with the same results."""
+    """Two layers have four parameters, whose updates become one op with the same results."""
     make, flag, fused = KINDS[kind]
     plain, _ = train(make)
     found, report = train(make, **{flag: True})
@@ -71,7 +71,7 @@ def test_four_updates_are_one(kind: str) -> None:
 
 @pytest.mark.exhaustive
 def test_parameters_without_decay_are_a_group() -> None:
-    """Biases without weight decay have other properties, so they are updated by an op of theirs."""
+    """Biases without weight decay have other properties, so their updates are a separate op."""
 
     def make() -> Any:
         return paddle.optimizer.AdamW(
@@ -87,7 +87,7 @@ def test_parameters_without_decay_are_a_group() -> None:
 
 @pytest.mark.exhaustive
 def test_on_several_devices() -> None:
-    """The sums of gradients stay in front of the update; with Reduce the flag says it is off."""
+    """The sums of gradients precede the update; under Reduce the flag is reported as off."""
     make = KINDS["adam"][0]
     plain, _ = train(make, devices=2)
     found, report = train(make, devices=2, fuse_all_optimizer_ops=True)
@@ -103,7 +103,7 @@ def test_on_several_devices() -> None:
 
 
 def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
-    """The state after steps of a model with nine small weights, and the optimised module."""
+    """Train a model with nine small weights; return its state and the optimized module."""
     with fresh():
         x = static.data("x", [None, 4], "float32")
         static.default_startup_program().random_seed = 7
@@ -126,7 +126,7 @@ def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("devices", [1, 2])
 def test_small_parameters_lie_in_stacks(devices: int) -> None:
-    """With fuse_adamw one array for each kind of state, one sum over devices, the same numbers."""
+    """With fuse_adamw, each kind of state is one array, with one sum over devices; same numbers."""
     stacked, compiled = many(devices, fuse_adamw=True)
     plain, _ = many(devices)
     assert len(compiled.plan.updated) == 5

@@ -1,4 +1,4 @@
-"""The table of numbers that Paddle gives for X -> fc(w = 2) -> mean with SGD."""
+"""The table of Paddle's numbers for X -> fc(w = 2) -> mean with SGD."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEED = rows(0, 1, 2, 3)
 
 
 def test_plain_losses() -> None:
-    """Losses and weights of consecutive steps on one device."""
+    """Losses and weights of consecutive steps on one device agree."""
     net = fc_mean()
     losses = [net.run(FEED, net.loss)[0] for _ in range(5)]
     close(losses, [3.0, 2.775, 2.55, 2.325, 2.1])
@@ -22,7 +22,7 @@ def test_plain_losses() -> None:
 
 
 def test_two_devices() -> None:
-    """Losses per device, the averaged gradient, and the gradient of the loss itself."""
+    """Losses per device, the averaged gradient, and the gradient of the loss agree."""
     net = fc_mean()
     program = net.parallel(2)
     for step in range(3):
@@ -42,7 +42,7 @@ def test_two_devices() -> None:
     ],
 )
 def test_gradient_scale(scale: str, feed: dict[str, Any], weight: float, gradient: float) -> None:
-    """The three gradient scales with learning rate 1 and X = 1 .. 4."""
+    """The three gradient scales agree, with learning rate 1 and X = 1 .. 4."""
     net = fc_mean(rate=1.0)
     program = net.parallel(2, gradient_scale_strategy=scale)
     extra = {name.format(loss=net.loss.name): array for name, array in feed.items()}
@@ -58,7 +58,7 @@ def test_gradient_scale(scale: str, feed: dict[str, Any], weight: float, gradien
 def test_uneven_rows(
     devices: int, count: int, losses: list[float], gradient: float, weight: float
 ) -> None:
-    """The mean of the devices' means, not the mean over all rows."""
+    """The gradient is the mean of the devices' means, not the mean over all rows."""
     net = fc_mean(rate=1.0)
     feed = rows(*range(1, count + 1))
     loss, found = net.run(feed, (net.loss, "w@GRAD"), net.parallel(devices))
@@ -68,7 +68,7 @@ def test_uneven_rows(
 
 
 def test_reduce_gives_the_same_weights() -> None:
-    """The strategy Reduce updates as AllReduce does."""
+    """Reduce gives the same weights as AllReduce."""
     net = fc_mean(rate=1.0)
     reduce = net.parallel(2)._strategy.ReduceStrategy.Reduce
     net.run(rows(1, 2, 3, 4), net.loss, net.parallel(2, reduce_strategy=reduce))
@@ -76,7 +76,7 @@ def test_reduce_gives_the_same_weights() -> None:
 
 
 def test_persistable_feed() -> None:
-    """A fed parameter: one row for every device, or one for each."""
+    """A fed parameter has one row for every device, or one for each."""
     net = fc_mean(train=False)
     program = net.parallel(2)
     both = np.array([[5.0], [7.0]], "float32")
@@ -86,7 +86,7 @@ def test_persistable_feed() -> None:
 
 
 def test_fed_parameters_of_a_training_program_differ_between_replicas() -> None:
-    """Each replica updates the value that it was fed; the scope shows the first one."""
+    """Each replica updates its fed value; the scope shows the first one."""
     net = fc_mean()
     program = net.parallel(2)
     both = np.array([[5.0], [7.0]], "float32")

@@ -1,4 +1,4 @@
-"""Derivatives as programs see them: intermediates, second derivatives, blocked paths."""
+"""Derivatives in programs: intermediates, second derivatives, blocked paths."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X = FEED["x"].astype("float64")
 
 
 def net_of(make: Callable[[Variable, Variable], dict[str, Any]]) -> tuple[Net, dict[str, Any]]:
-    """The net that `make` appends to x [N, 1] and w [1, 1] = 3, and the variables it returns."""
+    """Append `make` to x [N, 1] and w [1, 1] = 3; return the net and the variables it returns."""
     made: dict[str, Any] = {}
 
     def program() -> tuple[Variable, Variable]:
@@ -35,7 +35,7 @@ def fetch(net: Net, made: dict[str, Any], *names: str) -> list[Any]:
 
 
 def test_with_respect_to_an_intermediate() -> None:
-    """The gradient of a value in the middle, and of what it depends on, at the same time."""
+    """Gradients of an intermediate and of its operands are computed together."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         h = paddle.matmul(x, w)
@@ -51,7 +51,7 @@ def test_with_respect_to_an_intermediate() -> None:
 
 
 def test_second_and_third_derivatives() -> None:
-    """Gradients of gradients, through two levels."""
+    """Gradients of gradients are right, through two levels."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         y = paddle.sum(x * x * x * x)
@@ -67,7 +67,7 @@ def test_second_and_third_derivatives() -> None:
 
 
 def test_training_on_a_gradient() -> None:
-    """A gradient penalty: updates through a derivative; one device, two, two with uneven rows."""
+    """A gradient penalty trains on one device, on two, and on two with uneven rows."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         out = paddle.tanh(paddle.matmul(x, w))
@@ -92,7 +92,7 @@ def test_training_on_a_gradient() -> None:
 
 
 def test_cotangents() -> None:
-    """`target_gradients` weigh the targets; several targets add up."""
+    """`target_gradients` weight the targets; several targets add up."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         weights = static.data("weights", [None, 1], "float32")
@@ -107,7 +107,7 @@ def test_cotangents() -> None:
 
 @pytest.mark.parametrize("how", ["no_grad_set", "stop_gradient"])
 def test_blocked_paths(how: str) -> None:
-    """Nothing flows through a blocked value, but the other path still counts."""
+    """No gradient passes through a blocked value, but the other path counts."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         blocked = paddle.matmul(x, w)
@@ -140,7 +140,7 @@ def test_frozen_parameters() -> None:
 
 
 def test_independent_values() -> None:
-    """Nothing to differentiate gives None, where nothing depends on the input."""
+    """Independent values have the gradient None."""
 
     def make(x: Variable, w: Variable) -> dict[str, Any]:
         y = paddle.mean(x)

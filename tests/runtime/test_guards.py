@@ -1,7 +1,7 @@
-"""What crashed, hung or silently went wrong in JAX, each with the guard that stands in front of it.
+"""Crashes, hangs and silent errors of JAX, each with the guard against it.
 
-Feeds that change after the call, arrays shared between parameters and steps that nobody waits for
-are in test_memory.py.
+test_memory.py covers feeds that change after the call, arrays shared between parameters, and steps
+that no caller awaits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STRATEGIES = list(BuildStrategy.ReduceStrategy)[:2]
     ("devices", "reduce"), [(0, None), *((n, reduce) for n in (2, 6) for reduce in STRATEGIES)]
 )
 def test_fetched_tensors_outlive_donation(devices: int, reduce: Any) -> None:
-    """A parameter fetched as a tensor is not the array that the next step gives away."""
+    """A parameter fetched as a tensor is not the array that the next step donates."""
     net = fc_mean()
     program = net.parallel(devices, reduce_strategy=reduce) if devices else net.main
     feed = rows(*range(12))
@@ -43,7 +43,7 @@ def test_fetched_tensors_outlive_donation(devices: int, reduce: Any) -> None:
 
 @pytest.mark.parametrize("devices", [0, 2, 3, 6])
 def test_one_array_fed_under_two_names(devices: int) -> None:
-    """Two feeds may be one array, also when XLA would take it as it is."""
+    """Two feeds may share one array, also when XLA uses it without a copy."""
 
     def make() -> tuple[Variable, Variable]:
         x, y = (static.data(name, [None, 2], "float32") for name in "xy")
@@ -63,7 +63,7 @@ def test_one_array_fed_under_two_names(devices: int) -> None:
 
 @pytest.mark.parametrize("reduce", STRATEGIES)
 def test_steps_in_flight_are_bounded(reduce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many steps nobody waits for, only so many are under way."""
+    """The number of steps in flight is bounded, even if no caller waits for them."""
     net = fc_mean()
     program = net.parallel(2, reduce_strategy=reduce)
     wait, waits = jax.block_until_ready, list[int]()
@@ -75,7 +75,7 @@ def test_steps_in_flight_are_bounded(reduce: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_step_that_fails_to_start_keeps_the_state() -> None:
-    """A wrong feed is found before anything is given away, so the state is still there."""
+    """A wrong feed is detected before donation, so the state is kept."""
     net = fc_mean()
     program = net.parallel(2, reduce_strategy=STRATEGIES[1])
     net.run(rows(0, 1), (), program)
@@ -107,7 +107,7 @@ VARYING = {
 @pytest.mark.every(2)
 @pytest.mark.parametrize("kind", VARYING)
 def test_values_that_differ_are_never_taken_for_one(kind: str) -> None:
-    """State that depends on them is each replica's own: no mapper drops what device 1 has."""
+    """State that depends on varying values is per replica; no mapper drops device 1's."""
     op, types = VARYING[kind]
     module = parse(COUNTER.format(op=op, types=types))
     assert uniform_values(module)[1] == {"s"}
@@ -121,7 +121,7 @@ def test_values_that_differ_are_never_taken_for_one(kind: str) -> None:
 
 
 def test_what_python_says_is_each_replicas_own() -> None:
-    """A Python function is called once for each device, and may answer each differently."""
+    """A Python function is called once for each device, and may return different values."""
     text = COUNTER.format(
         op='pd.py_func(xs = [%s]) {function = 0, ranks = [0], dtypes = ["float32"]}',
         types="(tensor<1xf32>) -> tensor<f32>",
@@ -130,7 +130,7 @@ def test_what_python_says_is_each_replicas_own() -> None:
 
 
 def test_parts_need_their_number_of_replicas() -> None:
-    """A program that spreads its state over two replicas does not run on three, nor on one."""
+    """A program with state sharded over two replicas runs neither on three nor on one."""
     module = parse(
         """
 func.func @main(%s: tensor<4xf32> {pd.state = "s"}) -> (tensor<4xf32> {pd.state = "s"}) {
@@ -148,14 +148,14 @@ func.func @main(%s: tensor<4xf32> {pd.state = "s"}) -> (tensor<4xf32> {pd.state 
 
 
 def paddle_context() -> Any:
-    """The context that passes run in."""
+    """Make the context in which passes run."""
     from graphopt.ir.dialect.context import new_context
 
     return new_context()
 
 
 def test_a_restart_reaches_every_device() -> None:
-    """Running the startup program again sets every replica and every part back."""
+    """Running the startup program again resets every replica and every shard."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 3], "float32")

@@ -1,4 +1,4 @@
-"""Fed ids that name nothing: refused before the step, told by variable, number and op."""
+"""Fed ids out of range are refused before the step, with variable, number and op."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def static_mode() -> None:
 
 
 def runner(build: Build) -> Callable[[Any], Any]:
-    """A function of ids that runs a program."""
+    """Build a function that runs a program on ids."""
     program = Program()
     with program_guard(program, Program()):
         ids, table = data("ids", [None, 1], "int64"), data("table", [5, 2], "float32")
@@ -48,7 +48,7 @@ def runner(build: Build) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_out_of_range(name: str) -> None:
-    """-1, one past the end, and numbers that are small only in 32 bits; the step after is right."""
+    """-1, one past the end, and ids valid only in 32 bits are refused; the next step is right."""
     run = runner(LOOKUPS[name])
     for wrong in (-1, 5, 2**32 + 3):
         with pytest.raises(IndexRangeError, match=rf"'ids' was fed {wrong} at \[1, 0\].*pd\.\w+"):
@@ -57,7 +57,7 @@ def test_out_of_range(name: str) -> None:
 
 
 def test_numbers_that_paddle_allows() -> None:
-    """The ignored class, the row of zeros, and numbers past a one-hot vector that says so."""
+    """The ignored class, the padding row and out-of-range one-hot ids are valid where declared."""
     ignored = runner(lambda ids, table: F.cross_entropy(paddle.reshape(table, [2, 5]), ids))
     assert np.isfinite(ignored([1, -100]))
     padded = runner(lambda ids, table: F.embedding(ids, table, padding_idx=2))
@@ -67,7 +67,7 @@ def test_numbers_that_paddle_allows() -> None:
 
 
 def test_the_flag_leaves_it_out() -> None:
-    """Then a row that is not there reads nan, negative ones too."""
+    """With the check off, a missing row reads nan, also for negative ids."""
     run = runner(LOOKUPS["embedding"])
     paddle.set_flags({IDS: "off"})
     try:
@@ -78,7 +78,7 @@ def test_the_flag_leaves_it_out() -> None:
 
 
 def test_computed_ids() -> None:
-    """They read nan, unless the flag wants them checked before anything is stored."""
+    """Invalid computed ids read nan, unless the flag has them checked before results are stored."""
 
     def build(ids: Any, table: Any) -> Any:
         return F.embedding(ids + 1, table)
@@ -95,7 +95,7 @@ def test_computed_ids() -> None:
 
 
 def test_ids_of_a_branch_are_not_checked() -> None:
-    """It may not run."""
+    """Ids in a branch are not checked, as it may not run."""
 
     def build(ids: Any, table: Any) -> Any:
         return paddle.static.nn.cond(

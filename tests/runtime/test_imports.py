@@ -1,4 +1,4 @@
-"""What a process imports only when it needs it: each row is a way in, and what it goes without."""
+"""Lazy imports of a process: each row is an entry point, and modules that it does not import."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODEL = Path(__file__).parents[1] / "data" / "models" / "infer_mobilenet_v2" / "
 @pytest.mark.every(2)
 @pytest.mark.parametrize("names", WITHOUT)
 def test_imports_wait(names: str) -> None:
-    """Until something is built, read, compiled or saved."""
+    """The modules are not imported until a program is built, read, compiled or saved."""
     code = f"import sys, {', '.join(names.split())}; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     wrong = tuple(WITHOUT[names].split())
@@ -48,7 +48,7 @@ def test_imports_wait(names: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("level", "says"), [(None, False), ("INFO", True)])
 def test_the_log_of_a_script_has_no_lines_of_jax(level: str | None, says: bool) -> None:
-    """Unless the user requests them."""
+    """JAX logs only if the user requests it."""
     code = (
         "import logging\n"
         "logging.basicConfig(level=logging.INFO)\n"
@@ -66,9 +66,7 @@ def test_the_log_of_a_script_has_no_lines_of_jax(level: str | None, says: bool) 
 
 @pytest.mark.slow
 def test_sizes_on_disk_need_no_dialect(tmp_path: Path) -> None:
-    """Once a process has compiled them: no xDSL, no pass; before that, no JAX to find that there
-    is nothing.
-    """
+    """Sizes on disk run without xDSL or passes; finding no entry needs no JAX."""
 
     def imported(compiles: bool) -> list[str]:
         code = (

@@ -1,4 +1,4 @@
-"""Full forms compiled by a process of their own: what it is given, and what it leaves on disk."""
+"""Full forms compiled by a child process: its job, and its files on disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def training() -> Net:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Programs count as large, have a cache of their own, and work is done at once.
+    """Treat programs as large, with their own cache, and run background work at once.
 
     A training runs in NumPy, and has its full form from the third run on.
     """
@@ -71,7 +71,7 @@ def form_of(net: Net) -> str:
 
 @pytest.fixture
 def jobs(large: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """The jobs that are given to children, none of which does one."""
+    """Record the jobs for children, and run none of them."""
     found = list[Job]()
 
     def leave(job: Job, _: int) -> list[Any]:
@@ -100,7 +100,7 @@ def test_the_thread_compiles_where_no_process_does(jobs: list[Job]) -> None:
 
 
 def test_a_job_is_the_program_that_another_process_finds(jobs: list[Job]) -> None:
-    """Its copy has the same key, though a runner has a proxy of the program."""
+    """A pickled copy has the same key, though a runner has a proxy of the program."""
     run(training(), 3)
     (job,) = jobs
     copy: Job = pickle.loads(pickle.dumps(job))
@@ -114,7 +114,7 @@ def test_a_job_is_the_program_that_another_process_finds(jobs: list[Job]) -> Non
 def test_a_process_that_compiles_nothing_is_waited_for(
     start: str, jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much it was given, and whatever it says."""
+    """A child that compiles nothing is awaited, whatever its input and output."""
     run(training(), 3)
     monkeypatch.setattr(in_child, "_START", start)
     job = jobs[0]._replace(sizes="more than a pipe holds" * (1 << 16))
@@ -123,7 +123,7 @@ def test_a_process_that_compiles_nothing_is_waited_for(
 
 
 def test_a_process_that_a_signal_ends(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA would end this process, too, so it stays in its first form, and says why."""
+    """If a signal ends the child, the step stays in its first form and reports the reason."""
     monkeypatch.setattr(in_child, "_START", "import os; os.abort()")
     net = training()
     run(net, 2)
@@ -145,7 +145,7 @@ def test_a_process_that_cannot_begin(jobs: list[Job], monkeypatch: pytest.Monkey
 def test_there_are_no_more_where_jax_has_settings_of_a_script(
     jobs: list[Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Executables have other names there."""
+    """With a script's settings of JAX, keys differ, so no further child is started."""
     run(training(), 3)
     monkeypatch.setattr(in_child, "_is_other", [])
     assert compile_in_child(jobs[0]._replace(jax_settings=("others",)), 0) == []

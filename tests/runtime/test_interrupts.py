@@ -1,4 +1,4 @@
-"""What interrupts leave behind: the state of a whole step, and nothing that no longer works."""
+"""Interrupts leave the state of a whole step, and no broken part."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from graphopt_tests.storms.run import storm
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["plain", "stacked", "pmap"])
 def test_no_interrupt_loses_state(kind: str) -> None:
-    """A few of the many that `make storms` sends."""
+    """No state is lost in a short version of `make storms`."""
     lost, text = storm(kind, "interrupt", 10)
     assert lost == 0, text
 
 
 def training(function: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
-    """A program whose steps add 1 to `w`, and its loss."""
+    """Build a program whose steps add 1 to `w`; return it with its loss."""
     x = static.data("x", [None, 1])
     if function is not None:
         out = static.default_main_program().global_block().create_var("out", [-1, 1], "float32")
@@ -49,13 +49,13 @@ def training(function: Callable[[Any], Any] | None = None) -> tuple[Any, Any]:
 
 
 def steps_done() -> int:
-    """The value of `w`."""
+    """Return the value of `w`."""
     return int(np.array(static.global_scope().find_var("w").get_tensor())[0])
 
 
 @pytest.fixture
 def programs() -> Any:
-    """New default programs."""
+    """Set new default programs."""
     with static.program_guard(static.Program(), static.Program()):
         yield
 
@@ -66,7 +66,7 @@ FEED = {"x": np.ones((2, 1), "float32")}
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("kind", ["plain", "devices", "pmap", "steps"])
 def test_a_raising_callback(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step stores nothing, and the error names op, variable and line, with its cause."""
+    """The step stores no result, and the error names op, variable and line, with its cause."""
     monkeypatch.setenv("CPU_NUM", "2")
     mistake = ValueError("no such file")
     raises: list[BaseException] = []
@@ -106,7 +106,7 @@ def test_a_raising_callback(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("programs")
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
 def test_a_handler_in_a_callback() -> None:
-    """What it raises is no mistake of the function."""
+    """An exception from a signal handler is not attributed to the function."""
     raises: list[BaseException] = []
 
     def handler(*_: Any) -> None:
@@ -133,7 +133,7 @@ def test_a_handler_in_a_callback() -> None:
 
 @pytest.mark.usefixtures("programs")
 def test_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Print calls Python, too: an output that is closed ends a step and loses nothing."""
+    """Print calls Python, too: a closed output ends a step without losing state."""
     main, loss = training()
     static.Print(loss)
     exe = static.Executor(paddle.CPUPlace())
@@ -153,7 +153,7 @@ def test_closed_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("programs")
 def test_an_interrupted_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next run compiles again."""
+    """After an interrupted compilation, the next run compiles again."""
     main, loss = training()
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
@@ -171,7 +171,7 @@ def test_an_interrupted_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("programs")
 def test_threads_share_a_scope() -> None:
-    """No step of theirs is lost, and who reads sees whole values; `close` of one ends no other."""
+    """No step is lost, readers see whole values, and closing one executor ends no other."""
     main, loss = training()
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
@@ -201,7 +201,7 @@ def test_threads_share_a_scope() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="signals of POSIX")
 def test_handlers_wait() -> None:
-    """All that came are called at the end of the outer block, and stay installed."""
+    """Deferred handlers all run at the end of the outer block, and stay installed."""
     called: list[int] = []
 
     def note(number: int, _: Any) -> None:
@@ -227,7 +227,7 @@ def test_handlers_wait() -> None:
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("known", [False, True])
 def test_an_interrupted_first_call(monkeypatch: pytest.MonkeyPatch, *, known: bool) -> None:
-    """It is done and stored: the first call of a function, and the first with feeds of a kind."""
+    """An interrupted first call, of a function or with new feeds, is completed and stored."""
     main, loss = training()
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
@@ -254,7 +254,7 @@ def test_an_interrupted_first_call(monkeypatch: pytest.MonkeyPatch, *, known: bo
 @pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("more", [1, 3])
 def test_more_interrupts_at_once(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
-    """Those that come before the results of an interrupted step are stored lose nothing either."""
+    """Further interrupts before the results are stored lose no state either."""
     main, loss = training()
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
@@ -283,14 +283,14 @@ def test_more_interrupts_at_once(monkeypatch: pytest.MonkeyPatch, more: int) -> 
 
 
 class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds a JAX whose import the user interrupts in its middle."""
+    """Finds a JAX whose import is interrupted in its middle."""
 
     def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
-        """The module of that name."""
+        """Return the spec of JAX."""
         return importlib.machinery.ModuleSpec(name, self) if name == "jax" else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module."""
+        """Execute the module, and interrupt it."""
         signal.raise_signal(signal.SIGINT)
         for _ in range(1000):
             pass
@@ -298,7 +298,7 @@ class _Importing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def test_an_interrupted_import_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is whole: a second import of jaxlib's modules of C++ would end the process."""
+    """The import is completed: importing jaxlib's C++ modules twice would end the process."""
     monkeypatch.delitem(sys.modules, "jax")
     monkeypatch.setattr(sys, "meta_path", [_Importing(), *sys.meta_path])
     monkeypatch.setattr(jax.config, "update", lambda *_: None)
@@ -353,7 +353,7 @@ print(len(Interrupting.seen))
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("what", ["train", "infer"])
 def test_an_interrupt_at_each_import_of_a_first_run(what: str) -> None:
-    """Whatever was imported so far, the next run finds all that it needs."""
+    """The next run works, whichever import was interrupted."""
     command = [sys.executable, "-c", _AT_EACH_IMPORT, what]
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert found.returncode == 0, found.stderr[-3000:]

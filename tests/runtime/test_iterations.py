@@ -1,4 +1,4 @@
-"""ExecutionStrategy.num_iteration_per_run: several steps in one call, on the same feed."""
+"""ExecutionStrategy.num_iteration_per_run: several steps in one call, on one feed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphopt_tests.runtime.nets import (
 
 
 def net_with_everything() -> Any:
-    """A layer, batch norm, unseeded dropout, momentum, and a counter of the steps."""
+    """Build a layer, batch norm, unseeded dropout, momentum, and a step counter."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 2], "float32")
@@ -49,7 +49,7 @@ def net_with_everything() -> Any:
     ],
 )
 def test_k_steps_are_k_runs(devices: int, count: int, mapper: str) -> None:
-    """The fetches of the last step and all state, random numbers included, for every mapper."""
+    """The last fetches and all state, including random numbers, agree for every mapper."""
     net = net_with_everything()
     feed = {"x": regression_feed(count, width=2)["x"]}
     names = [v.name for v in net.main.list_vars() if v.persistable]
@@ -72,7 +72,7 @@ def test_k_steps_are_k_runs(devices: int, count: int, mapper: str) -> None:
 
 
 def test_none_and_one() -> None:
-    """A call of no steps is refused."""
+    """A call of 0 steps is refused."""
     with pytest.raises(ValueError, match="num_iteration_per_run must be 1 or more, found 0"):
         ExecutionStrategy().num_iteration_per_run = 0
     net = net_with_everything()
@@ -121,7 +121,7 @@ def test_a_batch_for_each_step(devices: int, count: int, mapper: str, as_list: b
 
 
 def test_some_feeds_for_each_step() -> None:
-    """A feed without the additional dimension is the same in all steps."""
+    """A feed without the additional dimension is used in all steps."""
     net = regression()
     feed = regression_feed(4)
     x = np.stack([feed["x"], feed["x"] + 1])
@@ -134,7 +134,7 @@ def test_some_feeds_for_each_step() -> None:
 
 
 def test_wrong_number_of_batches() -> None:
-    """One dimension more than the variable has, and not one batch for each step."""
+    """A feed with one more dimension needs one batch for each step."""
     net = regression()
     feed = regression_feed(4)
     x = np.stack([feed["x"]] * 3)

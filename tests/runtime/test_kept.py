@@ -1,4 +1,4 @@
-"""What executors keep: programs as long as their users do, few shapes, and fetches together."""
+"""The executors' caches: programs as long as they are in use, few shapes, and joint fetches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _static() -> Any:
 
 @pytest.fixture(scope="module", autouse=True)
 def _a_small_heap() -> None:
-    """What earlier tests left is not looked at again: these tests collect garbage many times."""
+    """Freeze the objects of earlier tests, as these tests collect garbage many times."""
     gc.collect()
     gc.freeze()
 
 
 def deep(layers: int = 8) -> tuple[static.Program, list[str]]:
-    """A chain of activations, and the names of its variables."""
+    """Build a chain of activations, and return the names of its variables."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [-1, 4], "float32")
@@ -57,13 +57,13 @@ def fetch(exe: Any, program: Any, *names: str) -> list[Any]:
 
 
 def variables(program: static.Program) -> list[str]:
-    """Everything that operators of a program compute."""
+    """List all results of a program's operators."""
     return [name for op in program.global_block().ops for name in op.output_arg_names]
 
 
 @pytest.mark.exhaustive
 def test_many_fetches_compile_a_few_times() -> None:
-    """One variable after the other: the same numbers as alone, from a handful of compilations."""
+    """Fetching each variable in turn gives the right numbers from a few compilations."""
     main, _ = deep(15)
     exe, names = static.Executor(paddle.CPUPlace()), variables(main)
     assert len(names) == 31
@@ -78,7 +78,7 @@ def test_many_fetches_compile_a_few_times() -> None:
 
 
 def test_fetches_in_any_order_and_twice() -> None:
-    """A set that serves them gives each in its place."""
+    """A compiled set returns its fetches in any order and number."""
     main, names = deep(3)
     exe = static.Executor(paddle.CPUPlace())
     first, second = names[0], names[1]
@@ -90,7 +90,7 @@ def test_fetches_in_any_order_and_twice() -> None:
 
 
 def test_the_first_fetches_stay_alone() -> None:
-    """What a training loop fetches is not slowed by what is looked at now and then."""
+    """Occasional fetches do not slow the fetches of a training loop."""
     main, names = deep(4)
     exe = static.Executor(paddle.CPUPlace())
     for name in (names[-1], names[0], names[1], names[-1]):
@@ -102,7 +102,7 @@ def test_the_first_fetches_stay_alone() -> None:
 
 
 def test_data_parallel_fetches_together() -> None:
-    """The same for programs on several devices."""
+    """Programs on several devices share compilations of fetches, too."""
     main, _names = deep(6)
     feed = {"x": np.ones((4, 4), "float32")}
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
@@ -115,9 +115,9 @@ def test_data_parallel_fetches_together() -> None:
 
 
 def goes(is_gone: Callable[[], bool]) -> bool:
-    """True when the collector finds something within 5 s.
+    """Collect garbage until `is_gone`; False after 5 s.
 
-    It does nothing while another thread collects; a leak would last.
+    The collector does nothing while another thread collects; a leak would last.
     """
     end = time.monotonic() + 5
     while time.monotonic() < end:
@@ -129,7 +129,7 @@ def goes(is_gone: Callable[[], bool]) -> bool:
 
 
 def test_dropped_programs_go() -> None:
-    """What was compiled of a program goes with it, also of one that was pruned."""
+    """The compiled forms of a program are released with it, also after pruning."""
     exe = static.Executor(paddle.CPUPlace())
     main, names = deep(2)
     fetch(exe, main, names[0])
@@ -145,7 +145,7 @@ def test_dropped_programs_go() -> None:
 
 
 def test_what_is_kept_is_bounded() -> None:
-    """The one that was used least lately goes, and is compiled again when it is wanted."""
+    """The least recently used program is dropped, and compiled again on demand."""
     kept, main = KeptPrograms(most=2), static.Program()
     made: list[Any] = []
 
@@ -167,7 +167,7 @@ def test_what_is_kept_is_bounded() -> None:
 
 @pytest.mark.exhaustive
 def test_a_long_process_stays_small() -> None:
-    """The short mode of tests/storms/held.py: dropped programs are gone, fetches share."""
+    """In a short run of tests/storms/held.py, dropped programs go, and fetches share."""
     found = held.programs(3)
     assert found.alive <= 1, found
     found = held.fetches(8)
@@ -175,7 +175,7 @@ def test_a_long_process_stays_small() -> None:
 
 
 def test_evicted_shapes_are_released() -> None:
-    """A program that meets many shapes keeps the last ones only."""
+    """A program that runs on many shapes keeps only the last ones."""
     main, names = deep(1)
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     runner = exe._runner
@@ -191,7 +191,7 @@ def test_evicted_shapes_are_released() -> None:
 
 
 def test_a_set_that_cannot_be_compiled() -> None:
-    """A guess that fails costs a compilation, not a result."""
+    """If a guessed set of fetches does not compile, the run still succeeds."""
     from graphopt.errors import FetchError
 
     main, names = deep(4)
@@ -208,7 +208,7 @@ def test_a_set_that_cannot_be_compiled() -> None:
 
 
 def test_what_may_be_fetched_besides() -> None:
-    """The variables behind those that were asked for, no state, and no more than there is room."""
+    """Further fetches are later variables, no state, within a bound of memory."""
     main, names = deep(3)
     assert next(iter(fetchable(main, (names[0],), 3))) in variables(main)
     assert set(fetchable(main, (names[0],), 3)) == set(variables(main))

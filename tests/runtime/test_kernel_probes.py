@@ -1,4 +1,4 @@
-"""Kernels of GPUs by measurement: numbers first, then time, kept for a kind of device.
+"""Kernels of GPUs by measurement: first numbers, then time, stored for each kind of device.
 
 A CPU stands for the device, with a clock of the tests; kernels of rows are interpreted.
 """
@@ -70,7 +70,7 @@ func.func @main(feed %q: tensor<2x3x{0}x16xbf16>, feed %m: tensor<{0}x{0}xf32>)
 
 
 class Clock:
-    """A clock by which a kernel takes a part of the time of XLA's own code, in their turns."""
+    """A clock by which a kernel takes a fraction of the time of XLA's code."""
 
     def __init__(self, ratio: float) -> None:
         self.asked, self.time, self.ratio = 0, 0.0, ratio
@@ -86,7 +86,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """What is measured is kept in a folder of this test, and rows have kernels on CPUs."""
+    """Store measurements in a folder of the test, and enable kernels of rows on CPUs."""
     monkeypatch.setattr(rows, "LANGUAGES", rows.INTERPRETED)
     monkeypatch.setattr(kernel_probes, "machine_directory", lambda: tmp_path)
     old = paddle.get_flags([KERNELS, CACHE])
@@ -99,7 +99,7 @@ def probes(ratio: float) -> KernelProbes:
 
 
 def grouped(measure: Any) -> tuple[ModuleOp, list[Any]]:
-    """The module with a norm after the pass, and its outcomes."""
+    """Run the pass on the module with a norm; return module and outcomes."""
     module = parse(NORM)
     outcomes = ChooseGroupKernel(measure=measure).rewrite(module)
     module.verify()
@@ -114,7 +114,7 @@ def test_a_kernel_that_is_quicker() -> None:
 
 
 def test_a_kernel_that_is_not() -> None:
-    """The group is as it was, with as many readers of each value."""
+    """A slower kernel leaves the group unchanged, with the same uses of each value."""
     module, (declined,) = grouped(probes(GAIN + 0.01))
     assert isinstance(declined, Declined) and declined.reason.name == "not-quicker"
     assert "takes 0.98 of the time of XLA's own code" in declined.reason.text
@@ -128,7 +128,7 @@ def test_a_kernel_that_is_not() -> None:
 
 
 def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However quick a kernel is, its numbers have to be those of XLA."""
+    """A kernel needs XLA's numbers, however fast it is."""
     _, run = rows.INTERPRETED["triton"]
 
     def wrong(*given: Any, **more: Any) -> Any:
@@ -152,7 +152,7 @@ def test_a_kernel_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 @pytest.mark.exhaustive
 def test_what_was_measured_is_kept(tmp_path: Path) -> None:
-    """For other processes, by the kind of device; a damaged file is measured again."""
+    """Measurements are stored for other processes, by kind of device; a damaged file is redone."""
     grouped(probes(0.5))
     (file,) = (tmp_path / kernel_probes.FOLDER).iterdir()
     assert file.name.startswith("cpu-")
@@ -178,7 +178,7 @@ def test_what_was_measured_is_kept(tmp_path: Path) -> None:
 def test_the_quickest_attention(
     length: int, attrs: str, times: dict[str, float], chosen: str
 ) -> None:
-    """Any length and dropout are measured, with each kernel that takes them."""
+    """Attention of any length and dropout is measured with each kernel that supports it."""
     asked: dict[str, float] = {}
 
     def measure(op: Any, trained: bool) -> KernelTime:
@@ -195,7 +195,7 @@ def test_the_quickest_attention(
 
 @pytest.mark.exhaustive
 def test_attention_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA's products in bfloat16 give the numbers of float32, with a mask and with dropout."""
+    """XLA's products in bfloat16 match float32, with a mask and with dropout."""
     kernels = {**attention_kernels.KERNELS, "xla": ("cpu", attention_kernels.KERNELS["xla"][1])}
     monkeypatch.setattr(attention_kernels, "KERNELS", kernels)
     for attrs in ("", ", dropout_probability = 0.3"):
@@ -206,7 +206,7 @@ def test_attention_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_causal_kernel_is_measured_with_its_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not read the mask, so that any other one would give other numbers."""
+    """A causal kernel does not read its mask, so it is measured with a causal one."""
 
     def causal(operands: Any, how: Any) -> Any:
         scores = jnp.matmul(operands.q, operands.k.mT) * how.scale
@@ -227,7 +227,7 @@ def test_a_causal_kernel_is_measured_with_its_mask(monkeypatch: pytest.MonkeyPat
 
 
 def test_scores_that_are_too_many() -> None:
-    """XLA's own needs all of them at once."""
+    """Attention with too many scores is not measured, as XLA's code needs all at once."""
     module = parse(CORE.format(8192, ""))
     (declined,) = ChooseAttention(kernel="", measure=probes(0.5)).rewrite(module)
     assert isinstance(declined, Declined) and declined.reason.name == "kernel-scores"
@@ -235,7 +235,7 @@ def test_scores_that_are_too_many() -> None:
 
 @pytest.mark.parametrize("setting", ["auto", "on", "off"])
 def test_what_the_flag_says(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """KernelTime, by rules, or none: on GPUs as on CPUs."""
+    """The flag selects measurement, rules, or no kernels: on GPUs as on CPUs."""
     monkeypatch.setattr(compilation, "devices_of", lambda platform: jax.devices("cpu")[:1])
     paddle.set_flags({KERNELS: setting})
     context = pass_context_for(None, "gpu")
@@ -250,7 +250,7 @@ def test_what_the_flag_says(setting: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_trainers_choose_alike() -> None:
-    """Several processes must compile the same program, whatever each would measure."""
+    """Several processes compile the same program, whatever each would measure."""
 
     def never(op: Any, trained: bool) -> KernelTime:
         raise AssertionError("nothing is measured")
@@ -276,7 +276,7 @@ def test_explain_says_what_was_measured() -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("kernel", "group"), [(2.0, 0.9), (0.5, 1.1), (2.0, 1.1), (2.0, 1.02)])
 def test_groups_that_cost_time(kernel: float, group: float) -> None:
-    """A group stays if a step takes no longer with it; a kernel in it, if that pays."""
+    """A group stays if it is not slower than its ops, and a kernel in it if it is faster."""
 
     def measure(op: Any, trained: bool) -> KernelTime:
         assert trained
@@ -294,7 +294,7 @@ def test_groups_that_cost_time(kernel: float, group: float) -> None:
 
 
 def test_a_group_is_measured_beside_its_ops() -> None:
-    """With the derivative, which a group computes from what it reads."""
+    """A group is measured with its derivative, which it computes from its operands."""
     module = parse(TRAINED)
     (group,) = (op for op in module.walk() if isinstance(op, FusionGroup))
     found = probes(1.25)(group, True)

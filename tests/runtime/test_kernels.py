@@ -1,4 +1,4 @@
-"""FLAGS_graphopt_kernels: verdicts on oneDNN's kernels, and programs without and with them."""
+"""FLAGS_graphopt_kernels: verdicts on oneDNN's kernels, and programs with and without them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DIES = SAYS + "    if form == 'batched': os.kill(os.getpid(), 4)\n    print('end
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Kernels are asked for, on a machine that may have them and has no verdict."""
+    """Request kernels, on a machine that may have them and has no verdict."""
     monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
     monkeypatch.setattr(kernel_forms, "_own", {})
     monkeypatch.setattr(kernel_forms, "why_not_half", lambda: "")
@@ -57,7 +57,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 class Recorder:
-    """In the place of a trial: it counts how often one is asked for."""
+    """A stand-in for a trial that counts its requests."""
 
     started = 0
 
@@ -66,7 +66,7 @@ class Recorder:
 
 
 def training() -> tuple[static.Program, Any]:
-    """A program that trains a layer, and its loss."""
+    """Build a program that trains a layer; return it with its loss."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [256, 32], "float32")
@@ -82,7 +82,7 @@ def refusals(program: static.Program, loss: Any) -> list[str]:
 
 
 def test_off() -> None:
-    """Without the flag no verdict is looked for, and the pass does not run."""
+    """Without the flag no verdict is read, and the pass does not run."""
     paddle.set_flags({"FLAGS_graphopt_kernels": "off"})
     assert not uses_kernels()
     assert Recorder.started == 0
@@ -95,7 +95,7 @@ def test_off() -> None:
 
 
 def test_no_verdict_yet() -> None:
-    """XLA computes, a trial is started, and explain says so."""
+    """XLA computes, a trial is started, and explain reports it."""
     main, loss = training()
     (reason,) = refusals(main, loss)
     assert "oneDNN's form 'product' is not used: it is being tried in the background" in reason
@@ -103,7 +103,7 @@ def test_no_verdict_yet() -> None:
 
 
 def test_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no trial where there is no oneDNN, nor for files, nor where bits must repeat."""
+    """No trial runs without oneDNN, for exported files, or if bits must repeat."""
     write_verdicts(GOOD)
     with for_other_machines():
         assert not uses_kernels()
@@ -118,7 +118,7 @@ def test_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """On disk for other processes; a damaged file counts as none."""
+    """Verdicts are on disk for other processes; a damaged file is ignored."""
     write_verdicts({**GOOD, HALF: "wrong numbers"})
     monkeypatch.setattr(kernel_forms, "_own", {})
     found = kernels()
@@ -133,7 +133,7 @@ def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_a_trial_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form that ends its process is refused; the others are tried by another one."""
+    """A form that ends its process is refused; another process tries the others."""
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
     KernelTrial().work()
     assert read_verdicts() == {**GOOD, BATCHED: "its trial ended with signal 4"}
@@ -147,7 +147,7 @@ def test_a_trial_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_trial_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is kept of a trial that the end of the process stops."""
+    """A trial that the end of the process stops stores no verdict."""
     trial = KernelTrial()
     trial.stop()
     trial.work()
@@ -155,7 +155,7 @@ def test_a_trial_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products in bfloat16 need instructions for them."""
+    """Products in bfloat16 need their instructions."""
     monkeypatch.setattr(kernel_forms, "why_not_half", lambda: "it has none")
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
     KernelTrial().work()
@@ -165,7 +165,7 @@ def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_limits_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With fewer instructions oneDNN is another library: what was found with all does not count."""
+    """With fewer instructions oneDNN is another library, with its own verdicts."""
     before = _machine()
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     assert _machine() != before
@@ -177,7 +177,7 @@ def test_limits_of_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form whose numbers are not XLA's is refused."""
+    """A form whose numbers differ from XLA's is refused."""
     assert kernel_trial.wrong(PRODUCT) == ""
     (own, xla, shapes, dtype), *_ = kernel_trial._cases()[PRODUCT]
     case = (lambda *v: own(*v) * 1.001, xla, shapes, dtype)
@@ -186,7 +186,7 @@ def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(main: static.Program, loss: Any) -> Any:
-    """The loss and the gradient of one step."""
+    """Run one step; return the loss and the gradient."""
     x = np.random.default_rng(0).normal(size=(256, 32)).astype("float32")
     scope = static.Scope()
     with static.scope_guard(scope):
@@ -197,7 +197,7 @@ def run(main: static.Program, loss: Any) -> Any:
 
 
 def test_a_program_with_kernels() -> None:
-    """It computes the numbers of one without."""
+    """A program with kernels computes the numbers of one without."""
     main, loss = training()
     wanted = run(main, loss)
     write_verdicts(GOOD)
@@ -207,7 +207,7 @@ def test_a_program_with_kernels() -> None:
 
 
 def test_what_is_kept() -> None:
-    """A module is kept on disk unless one of its ops has a kernel; JAX then writes none either."""
+    """A module with a kernel is not stored on disk, neither here nor by JAX."""
     text = """
     func.func @main(
       feed %x: tensor<4x4xf32>

@@ -1,4 +1,4 @@
-"""Executables on disk: loaded without a trace, not for another program, and not when damaged."""
+"""Executables on disk are loaded without a trace, but not for another program or if damaged."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ CHECK = "FLAGS_check_nan_inf"
 
 @pytest.fixture(autouse=True)
 def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory of its own for each test, in which even what compiles quickly is kept.
+    """Use a new directory for each test, which stores quickly compiled programs, too.
 
-    Programs have no key, and are known by the text of their modules.
+    Programs have no key, and are identified by the text of their modules.
     """
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
@@ -56,7 +56,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def net(scale: float = 2.0) -> Net:
-    """A network that trains, with dropout."""
+    """Build a network that trains, with dropout."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")
@@ -70,7 +70,7 @@ def net(scale: float = 2.0) -> Net:
 
 
 def trained(**options: Any) -> tuple[list[Any], str]:
-    """The losses of three steps of a new network in a scope of its own, and how it was compiled."""
+    """Train a new network for three steps in a new scope; return losses and the form."""
     with static.scope_guard(static.Scope()):
         paddle.seed(1)
         made = net(**options)
@@ -80,7 +80,7 @@ def trained(**options: Any) -> tuple[list[Any], str]:
 
 @pytest.fixture
 def no_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing is lowered."""
+    """Fail if a program is lowered."""
 
     def fail(self: Any) -> Any:
         raise AssertionError("a program was compiled")
@@ -91,7 +91,7 @@ def no_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.smoke
 def test_a_known_program_is_loaded(request: pytest.FixtureRequest) -> None:
-    """It trains to the same bits: it passes on its state, and takes the buffers of the old one."""
+    """A loaded program trains to the same bits: it passes its state on, and donates the old."""
     wanted, _ = trained()
     request.getfixturevalue("no_trace")
     found, form = trained()
@@ -101,7 +101,7 @@ def test_a_known_program_is_loaded(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.exhaustive
 def test_another_program_is_another_entry(tmp_path: Path) -> None:
-    """Whatever a trace depends on: constants, shapes, what is checked."""
+    """Entries depend on all inputs of a trace: constants, shapes, checks."""
     trained()
     before = len(entries(tmp_path))
     first, _ = trained(scale=2.0000001)
@@ -135,7 +135,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: bytes | None) -> 
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
-    """Programs are compiled as if there was none."""
+    """With an unwritable directory, programs are compiled as without a cache."""
     (tmp_path / FOLDER).write_text("a file")
     losses, form = trained()
     assert np.isfinite(losses).all() and "disk" not in form
@@ -153,7 +153,7 @@ def test_the_least_used_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 class _Forged:
-    """What runs code where it is unpickled."""
+    """An object that runs code when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -164,7 +164,7 @@ class _Forged:
 
 @pytest.mark.exhaustive
 def test_a_forged_entry_runs_nothing(tmp_path: Path) -> None:
-    """Under a right digest, too: the record of an executable has classes of JAX alone."""
+    """A forged entry with a right digest runs no code: a record has only classes of JAX."""
     wanted = trained()[0]
     for file in entries(tmp_path):
         payload = pickle.dumps(_Forged(tmp_path / "was here"))
@@ -174,7 +174,7 @@ def test_a_forged_entry_runs_nothing(tmp_path: Path) -> None:
 
 
 class _Attribute:
-    """Pickled, an attribute that the reader looks up, as the first releases of 3.11 write enums."""
+    """Pickles to an attribute lookup, as the first releases of 3.11 write enums."""
 
     def __init__(self, owner: object, name: str) -> None:
         self.owner, self.name = owner, name
@@ -189,7 +189,7 @@ def _read_record(value: object) -> Any:
 
 
 def test_members_of_enumerations_are_read() -> None:
-    """They alone: an attribute of another class could be any function."""
+    """Only members of enums are looked up: another attribute could be any function."""
     space = type(jax.typeof(np.float32(0)).memory_space)
     assert [_read_record(_Attribute(space, m.name)) for m in space] == [*space]
     for owner, name in ((space, "__init__"), (jax.ShapeDtypeStruct, "update")):
@@ -207,7 +207,7 @@ def test_an_entry_under_another_name_is_none(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    """Neither an entry nor a part of one."""
+    """A full disk leaves neither an entry nor a part of one."""
     file = tmp_path / "steps" / "a"
     assert disk.write_entry(file, b"small", 1 << 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -240,7 +240,7 @@ write_entry(Path(sys.argv[1]), b"never there", 1 << 20)
 
 
 def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
-    """By the next one that writes there; until then it is no entry."""
+    """The remains of a killed process are no entry, and the next writer removes them."""
     folder = tmp_path / "steps"
     command = [sys.executable, "-c", _KILLED, str(folder / "a")]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
@@ -254,7 +254,7 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path: Path) -> None:
 def test_files_are_added_up_when_room_was_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not at each write, and the limit holds from the first write to the last."""
+    """Sizes are not summed at each write, and the limit always holds."""
     folder, limit, listings = tmp_path / "steps", 100_000, list[int]()
     iterdir = Path.iterdir
 
@@ -272,7 +272,7 @@ def test_files_are_added_up_when_room_was_used(
 
 
 def test_room_is_made_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process removes files at the same time, and one cannot be removed."""
+    """Making room works if another process removes files, or a file cannot be removed."""
     folder = tmp_path / "steps"
     for name in "abcd":
         assert disk.write_entry(folder / name, bytes(1000), 1 << 20)
@@ -297,7 +297,7 @@ def test_room_is_made_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("what", ["the folder", "its parent", "one inside"])
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path, what: str) -> None:
-    """It is said once, and nothing is read or written there."""
+    """One warning is given, and no file there is read or written."""
     parent = tmp_path / "parent"
     folder = parent / "cache"
     (folder / "steps").mkdir(parents=True)
@@ -330,7 +330,7 @@ def test_a_folder_of_another_user_is_refused(
 def test_directories_are_made_for_the_user_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the mask of new files says."""
+    """Directories are private, whatever the umask."""
     monkeypatch.setenv("FLAGS_graphopt_cache_dir", str(tmp_path / "a" / "b"))
     before = os.umask(0)
     try:
@@ -344,7 +344,7 @@ def test_directories_are_made_for_the_user_alone(
 
 @contextmanager
 def late_alarm() -> Generator[None]:
-    """An alarm in the block raises an OSError, which has to come out of it."""
+    """Expect the block to raise the OSError of an alarm's handler."""
 
     def handler(*_: Any) -> None:
         raise TimeoutError("time is up")
@@ -358,7 +358,7 @@ def late_alarm() -> Generator[None]:
 
 
 def test_a_handler_while_an_entry_is_read(tmp_path: Path) -> None:
-    """What it raises is raised, an OSError as well, and the entry stays."""
+    """A handler's exception propagates, even an OSError, and the entry stays."""
     file = tmp_path / "steps" / "a"
     assert disk.write_entry(file, b"content", 1 << 20)
 
@@ -374,7 +374,7 @@ def test_a_handler_while_an_entry_is_read(tmp_path: Path) -> None:
 def test_a_handler_while_the_directory_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it raises does not count as an error of the disk."""
+    """A handler's exception does not count as an error of the disk."""
 
     def slow() -> str:
         signal.raise_signal(signal.SIGALRM)
@@ -388,7 +388,7 @@ def test_a_handler_while_the_directory_is_made(
 
 
 def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread traces and compiles the full form, which nothing has traced in this process."""
+    """A thread traces and compiles the full form, which this process has not traced."""
 
     def submit(work: Any) -> None:
         thread = threading.Thread(target=work.work)
@@ -416,7 +416,7 @@ def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def caches_of_jax(tmp_path: Path) -> Iterator[None]:
-    """JAX keeps all that it compiles, in a directory of its own."""
+    """Let JAX store all that it compiles, in a new directory."""
     wanted: dict[str, Any] = {
         "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": str(tmp_path / "jax"),
@@ -437,7 +437,7 @@ def caches_of_jax(tmp_path: Path) -> Iterator[None]:
 def test_what_jax_has_loaded_is_not_kept(
     caches_of_jax: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JAX may have programs of older versions, which kept them there too and have no entry here.
+    """An executable that JAX loaded from its own cache, as older versions stored, gets no entry.
 
     XLA writes an executable that it has loaded without its code: with such an entry each later
     process failed in the first step, "Function ... not found".
@@ -455,7 +455,7 @@ def test_what_jax_has_loaded_is_not_kept(
 
 @pytest.mark.exhaustive
 def test_jax_does_not_keep_what_has_an_entry(caches_of_jax: None, tmp_path: Path) -> None:
-    """So that with other code, for which there is none, it is compiled and kept again."""
+    """JAX stores no program with an entry, so that new code compiles and stores it again."""
     (tmp_path / FOLDER).mkdir()
     for _ in range(2):
         jax.clear_caches()

@@ -1,4 +1,4 @@
-"""Where the derivative starts from: gradient_scale_strategy."""
+"""The seed of the derivative: gradient_scale_strategy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seeded(values: list[float]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 
 
 def test_the_page_example() -> None:
-    """BuildStrategy.gradient_scale_strategy: Customized on a compiled program of one device."""
+    """Customized works on a compiled program of one device, as in the page's example."""
     main, startup = Program(), Program()
     with static.program_guard(main, startup):
         data = static.data(name="X", shape=[None, 1], dtype="float32")
@@ -60,7 +60,7 @@ def test_the_page_example() -> None:
 @pytest.mark.parametrize("devices", [0, 1])
 @pytest.mark.parametrize("scale", ["CoeffNumDevice", "One", "Customized"])
 def test_one_device(scale: str, devices: int) -> None:
-    """The coefficient of one device is 1; a fed gradient counts there too."""
+    """On one device the coefficient is 1, and a fed gradient is used, too."""
     net = fc_mean()
     if devices:
         program = net.parallel(1, gradient_scale_strategy=scale)
@@ -75,7 +75,7 @@ def test_one_device(scale: str, devices: int) -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("devices", [1, 2, 4])
 def test_sum_losses_are_divided(devices: int) -> None:
-    """CoeffNumDevice gives 1 / D of the gradient of a summed loss; One gives all of it."""
+    """CoeffNumDevice gives 1 / D of a summed loss's gradient; One gives all of it."""
     feed = regression_feed(4)
     wanted = regression(reduce=paddle.sum).run(feed, "w@GRAD")[0]
     for scale, factor in (("CoeffNumDevice", 1 / devices), ("One", 1.0)):
@@ -86,7 +86,7 @@ def test_sum_losses_are_divided(devices: int) -> None:
 
 
 def test_trainers_have_to_be_there() -> None:
-    """Dividing by trainers that nobody has started would give wrong gradients."""
+    """Dividing by trainers that were not started would give wrong gradients, and is refused."""
     net = fc_mean()
     with pytest.raises(WorldError, match="num_trainers is 4, but this process has joined no job"):
         net.run(FEED, net.loss, net.parallel(2, num_trainers=4))
@@ -94,7 +94,7 @@ def test_trainers_have_to_be_there() -> None:
 
 @pytest.mark.parametrize("count", [4, 3])
 def test_each_device_has_its_own_gradient(count: int) -> None:
-    """Customized, with even and uneven batches; the fed value is what a fetch shows."""
+    """Customized works with even and uneven batches; a fetch shows the fed value."""
     net = fc_mean(rate=1.0)
     program = net.parallel(2, gradient_scale_strategy="Customized")
     name = f"{net.loss.name}@GRAD"
@@ -116,7 +116,7 @@ def test_list_feeds_with_gradients() -> None:
 
 
 def loss_of_shape_one() -> Net:
-    """A loss as releases before 2.5 have it."""
+    """Build a loss of shape [1], as in releases before 2.5."""
 
     def make() -> tuple[Variable, Variable]:
         out = paddle.matmul(static.data("X", [None, 1], "float32"), parameter("w", [[2.0]]))
@@ -128,7 +128,7 @@ def loss_of_shape_one() -> Net:
 
 
 def test_losses_of_shape_one() -> None:
-    """Their fetches are joined, and their gradients are fed, just as numbers are."""
+    """Losses of shape [1] are joined and fed like scalars."""
     net = loss_of_shape_one()
     program = net.parallel(2, gradient_scale_strategy="Customized")
     name = f"{net.loss.name}@GRAD"
@@ -142,7 +142,7 @@ def test_losses_of_shape_one() -> None:
 
 
 def test_a_fed_gradient_needs_customized() -> None:
-    """Otherwise the program's own value overwrites what is fed, as in Paddle."""
+    """Otherwise the program's own value overwrites the fed one, as in Paddle."""
     net = fc_mean()
     name = f"{net.loss.name}@GRAD"
     feed = {**FEED, name: seeded([7.0, 7.0])}
@@ -151,7 +151,7 @@ def test_a_fed_gradient_needs_customized() -> None:
 
 @pytest.mark.parametrize("devices", [0, 2])
 def test_customized_without_a_gradient(devices: int) -> None:
-    """The error says which name to feed."""
+    """The error names the variable to feed."""
     net = fc_mean()
     made = strategy(gradient_scale_strategy="Customized")
     program = static.CompiledProgram(net.main, made)
@@ -163,7 +163,7 @@ def test_customized_without_a_gradient(devices: int) -> None:
 
 
 def test_wrong_shapes_name_the_variable() -> None:
-    """[1] and [D, 1] are not one number for each device."""
+    """[1] and [D, 1] are refused, as each device needs one number."""
     net = fc_mean()
     program = net.parallel(2, gradient_scale_strategy="Customized")
     name = f"{net.loss.name}@GRAD"

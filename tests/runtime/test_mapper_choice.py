@@ -1,4 +1,4 @@
-"""ExecutionStrategy.mapper and FLAGS_graphopt_mapper: who makes one replica several."""
+"""ExecutionStrategy.mapper and FLAGS_graphopt_mapper: the choice of the mapper over replicas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def net() -> Net:
-    """A linear layer with Momentum, so that there is state to pass on."""
+    """Build a linear layer with Momentum, which has state to pass on."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 3], "float32")
@@ -39,14 +39,14 @@ def net() -> Net:
 
 
 def by(mapper: str) -> ExecutionStrategy:
-    """An ExecutionStrategy with this mapper."""
+    """Make an ExecutionStrategy with this mapper."""
     execution = ExecutionStrategy()
     execution.mapper = mapper
     return execution
 
 
 def parallel(made: Net, execution: ExecutionStrategy | None = None, **flags: Any) -> Any:
-    """The net on the two devices."""
+    """Compile the net for the two devices."""
     return CompiledProgram(made.main).with_data_parallel(
         made.loss.name, strategy(**flags), execution
     )
@@ -56,7 +56,7 @@ FEED = {"x": np.arange(12, dtype="float32").reshape(4, 3) / 12}
 
 
 def trained(made: Net, program: Any, steps: int = 3) -> list[np.ndarray[Any, Any]]:
-    """The losses of some steps and the weight after them."""
+    """Train for some steps; return the losses and the weight."""
     return [*(made.run(FEED, made.loss, program)[0] for _ in range(steps)), value("w")]
 
 
@@ -64,7 +64,7 @@ def trained(made: Net, program: Any, steps: int = 3) -> list[np.ndarray[Any, Any
 @pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
 @pytest.mark.parametrize("mapper", MAPPERS)
 def test_a_chosen_mapper_runs(mapper: str, reduce: str) -> None:
-    """It trains as the default one does, also with updates in parts, and is told by name."""
+    """A chosen mapper trains as the default one, also with sharded updates, and is reported."""
     found = []
     for execution in (None, by(mapper)):
         made = net()
@@ -80,7 +80,7 @@ def test_a_chosen_mapper_runs(mapper: str, reduce: str) -> None:
 
 
 def test_the_default_says_why() -> None:
-    """A device for each place, or fewer."""
+    """The report gives the reason: a device for each place, or fewer."""
     made = net()
     program = parallel(made)
     made.run(FEED, made.loss, program)
@@ -93,7 +93,7 @@ def test_the_default_says_why() -> None:
 
 
 def test_the_strategy_wins_over_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its `auto` too, once it is set."""
+    """The strategy wins over the flag, also with `auto` once it is set."""
     monkeypatch.setenv("FLAGS_graphopt_mapper", "pmap")
     for execution, mapper in ((None, "pmap"), (by("vmap"), "vmap"), (by("auto"), "shard_map")):
         made = net()
@@ -103,7 +103,7 @@ def test_the_strategy_wins_over_the_flag(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_wrong_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both errors list the right ones."""
+    """Both errors list the valid names."""
     listed = "one of 'auto', 'pmap', 'shard_map', 'vmap', found 'xmap'"
     with pytest.raises(ValueError, match=f"mapper must be {listed}"):
         by("xmap")
@@ -115,7 +115,7 @@ def test_wrong_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mapper", ["pmap", "shard_map"])
 def test_fewer_devices_than_places(mapper: str) -> None:
-    """Only vmap can do with them."""
+    """Only vmap supports fewer devices than places."""
     made = net()
     program = CompiledProgram(made.main).with_data_parallel(
         made.loss.name, exec_strategy=by(mapper), places=[paddle.CPUPlace()] * 64
@@ -125,7 +125,7 @@ def test_fewer_devices_than_places(mapper: str) -> None:
 
 
 def test_pmap_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs in one process."""
+    """pmap runs in one process only."""
     made = net()
     program = parallel(made, by("pmap"))
     with monkeypatch.context() as patched:
@@ -135,7 +135,7 @@ def test_pmap_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unequal_rows_fall_back() -> None:
-    """In lockstep, with a warning and the reason in the report; the mapper goes on afterwards."""
+    """Unequal rows run in lockstep, with a warning; later runs use the mapper again."""
     made = net()
     program = parallel(made, by("pmap"))
     made.run(FEED, made.loss, program)
@@ -149,7 +149,7 @@ def test_unequal_rows_fall_back() -> None:
 
 @pytest.mark.parametrize("mapper", MAPPERS)
 def test_one_place(mapper: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is nothing to map, and the report says so."""
+    """With one place there is no mapping, and the report says so."""
     monkeypatch.setenv("CPU_NUM", "1")
     made = net()
     program = parallel(made, by(mapper))
@@ -162,7 +162,7 @@ def test_one_place(mapper: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pmap_takes_the_buffers_of_the_state(
     inplace: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As every mapper does unless `enable_inplace` is off; what a script reads is a copy."""
+    """pmap donates the state unless `enable_inplace` is off; a script reads copies."""
     made = net()
     program = parallel(made, by("pmap"), enable_inplace=inplace)
     made.run(FEED, made.loss, program)
@@ -188,7 +188,7 @@ def test_pmap_takes_the_buffers_of_the_state(
 
 
 def test_pmap_gives_xla_what_shard_map_does() -> None:
-    """One sum over the devices for the gradient: in the IR, in StableHLO, in XLA's own text."""
+    """The gradient has one sum over devices: in the IR, in StableHLO, in XLA's own text."""
     for mapper in ("pmap", "shard_map"):
         made = net()
         program = parallel(made, by(mapper))
@@ -203,7 +203,7 @@ def test_pmap_gives_xla_what_shard_map_does() -> None:
 
 @pytest.mark.parametrize("mapper", MAPPERS)
 def test_parallel_executor(mapper: str) -> None:
-    """It runs through the mapper of its ExecutionStrategy."""
+    """It runs by the mapper of its ExecutionStrategy."""
     made = net()
     executor = ParallelExecutor(False, made.loss.name, made.main, exec_strategy=by(mapper))
     losses = [executor.run([made.loss.name], feed=FEED)[0] for _ in range(2)]

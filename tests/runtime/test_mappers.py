@@ -1,4 +1,4 @@
-"""All mappers compute the same: shard_map, pmap, vmap and lockstep, and alone replica by replica.
+"""All mappers compute the same: shard_map, pmap, vmap and lockstep, and each replica alone.
 
 Random modules go through the data-parallel pipeline; then every mapper gets the same arrays.
 """
@@ -31,7 +31,7 @@ from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 @settings(max_examples=examples(6))
 @given(programs(plant=FuseBnAct.RULES), st.sampled_from([2, 3]), st.booleans())
 def test_random_training_modules(generated: Generated, count: int, sync: bool) -> None:
-    """Fetches, updated weights and moving statistics, with and without synchronised norms."""
+    """Fetches, weights and moving statistics agree, with and without synchronized norms."""
     module = parallel(generated.module, count, sync_batch_norm=sync)
     inputs = inputs_of(generated.module, count)
     wanted = run("shard_map", module, inputs)
@@ -69,7 +69,7 @@ def test_updates_in_parts() -> None:
 @settings(max_examples=examples(6))
 @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([1, 2, 3]))
 def test_replicas_are_plain_runs(generated: Generated, count: int) -> None:
-    """Forward values are those of each replica alone; the new weights are the replicas' mean.
+    """Forward values equal each replica's alone; the new weights are the replicas' mean.
 
     (The update is linear in the gradient, and the gradients are averaged: the seed of a loss with
     parameters is 1 / count.)
@@ -89,7 +89,7 @@ def test_replicas_are_plain_runs(generated: Generated, count: int) -> None:
 
 
 def hand_written(norm: bool) -> ModuleOp:
-    """Dropout with and without a seed, a number that is fed, and an unsynchronised norm."""
+    """Build dropout with and without a seed, a fed scalar, and an unsynchronized norm."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [4, 2], "float32")
@@ -111,7 +111,7 @@ def hand_written(norm: bool) -> ModuleOp:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("norm", "steps"), [(True, 1), (False, 3)])
 def test_random_numbers_and_numbers(norm: bool, steps: int) -> None:
-    """Replicas draw the same under every mapper, also in several steps of one call."""
+    """Replicas draw the same numbers under every mapper, also in several steps of one call."""
     module = parallel(hand_written(norm), 4)
     inputs = inputs_of(module, 4)
     wanted = run("shard_map", module, inputs, steps)
@@ -122,7 +122,7 @@ def test_random_numbers_and_numbers(norm: bool, steps: int) -> None:
 
 
 def test_what_travels_with_a_replica_axis() -> None:
-    """Only the statistics that differ; synchronised ones and weights are one value."""
+    """Only differing statistics have a replica axis; synchronized ones and weights have none."""
     module = hand_written(norm=True)
     names = signature_of(parallel(module, 2)).per_replica
     assert names == {"batch_norm_0.w_1", "batch_norm_0.w_2"}
@@ -132,7 +132,7 @@ def test_what_travels_with_a_replica_axis() -> None:
 
 @pytest.mark.exhaustive
 def test_gradients_that_are_not_summed() -> None:
-    """With synchronised norms, a replica's own gradient of scale and bias is of its rows only."""
+    """With synchronized norms, unsummed gradients of scale and bias cover a replica's rows."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [3, 2], "float32")

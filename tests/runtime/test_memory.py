@@ -1,4 +1,4 @@
-"""Who owns which array: copies, donation, steps in flight, 64-bit values."""
+"""Ownership of arrays: copies, donation, steps in flight, 64-bit values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program_of(net: Net, devices: int, **flags: Any) -> Any:
 
 
 def held(name: str) -> Any:
-    """The array that the runtime holds."""
+    """Return the runtime's array of a variable."""
     slot = static.global_scope().find_var(name)
     assert slot is not None
     return slot.value
@@ -33,7 +33,7 @@ def held(name: str) -> Any:
 
 @pytest.mark.parametrize("devices", DEVICES)
 def test_reads_outlive_later_steps(devices: int) -> None:
-    """Scope reads and fetches are writable copies of that moment."""
+    """Scope reads and fetches are writable copies."""
     net = fc_mean()
     program = program_of(net, devices)
     feed = rows(*range(max(2 * devices, 4)))
@@ -56,7 +56,7 @@ def test_reads_outlive_later_steps(devices: int) -> None:
 @pytest.mark.parametrize("devices", DEVICES)
 @pytest.mark.parametrize("even", [True, False])
 def test_feeds_may_be_overwritten_after_a_run(devices: int, even: bool) -> None:
-    """Nothing is read from the caller's array when `run` has returned."""
+    """The caller's array is not read after `run` has returned."""
     if devices < 2 and not even:
         return
     net = build_wide()
@@ -73,7 +73,7 @@ def test_feeds_may_be_overwritten_after_a_run(devices: int, even: bool) -> None:
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_arrays_of_jax_are_fed_as_they_are(monkeypatch: pytest.MonkeyPatch, *, wait: bool) -> None:
-    """Not copied, given away or checked again, in the steps after the first one."""
+    """After the first step, JAX arrays are neither copied, donated nor checked."""
     net, x = build_wide(), jax.numpy.ones((4, 256))
     copied: list[Any] = []
     monkeypatch.setattr(type(x), "copy", copied.append)
@@ -88,7 +88,7 @@ def test_arrays_of_jax_are_fed_as_they_are(monkeypatch: pytest.MonkeyPatch, *, w
 
 
 def build_wide() -> Net:
-    """Weights of 256 ones that lose the mean of the feed."""
+    """Build 256 weights of one, from which a step subtracts the mean of the feed."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 256], "float32")
@@ -101,7 +101,7 @@ def build_wide() -> Net:
 
 
 def aligned(shape: tuple[int, int]) -> np.ndarray[Any, Any]:
-    """An array that JAX could take without a copy."""
+    """Make an array that JAX could use without a copy."""
     size = shape[0] * shape[1]
     raw = np.empty(size * 4 + 64, np.uint8)
     start = -raw.ctypes.data % 64
@@ -110,7 +110,7 @@ def aligned(shape: tuple[int, int]) -> np.ndarray[Any, Any]:
 
 @pytest.mark.parametrize("devices", DEVICES)
 def test_initial_values_are_not_shared_between_devices(devices: int) -> None:
-    """A parameter written from one host array is updated once, not once for each device."""
+    """A parameter from one host array is updated once, not once for each device."""
     net = build_wide()
     program = program_of(net, devices)
     mine = aligned((256, 1))
@@ -168,7 +168,7 @@ def test_new_values_take_the_old_ones_buffers() -> None:
 
 @pytest.mark.parametrize("devices", [0, 2])
 def test_what_is_only_read_is_never_donated(devices: int) -> None:
-    """Test programs leave parameters and moving statistics where they are."""
+    """Test programs do not move parameters and moving statistics."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("X", [None, 1], "float32")
@@ -186,7 +186,7 @@ def test_what_is_only_read_is_never_donated(devices: int) -> None:
 
 
 def test_many_steps_that_nobody_waits_for() -> None:
-    """Un-fetched steps on two devices do not pile up until XLA's threads run out."""
+    """Unfetched steps on two devices do not accumulate until XLA's threads run out."""
     net = fc_mean(rate=0.001)
     program = net.parallel(2)
     for _ in range(200):
@@ -200,7 +200,7 @@ def test_many_steps_that_nobody_waits_for() -> None:
     ("dtype", "number"), [("int64", 2**40 + 1), ("float64", 1e300), ("int64", -(2**62))]
 )
 def test_64_bits_are_kept(devices: int, dtype: str, number: float) -> None:
-    """Feeds, state and fetches round trip exactly."""
+    """Feeds, state and fetches of 64 bits survive exactly."""
     main, startup = Program(), Program()
     with static.program_guard(main, startup):
         x = static.data("x", [None], dtype)
@@ -224,7 +224,7 @@ def test_64_bits_are_kept(devices: int, dtype: str, number: float) -> None:
 
 
 def test_runs_do_not_leak() -> None:
-    """As many live arrays after many steps as after a few."""
+    """The number of live arrays does not grow with the steps."""
     net = fc_mean()
     program = net.parallel(2)
 

@@ -1,6 +1,6 @@
-"""Saved inference models against the outputs that Paddle recorded, plain and with every fusion.
+"""Saved inference models against Paddle's recorded outputs, plain and with every fusion.
 
-So do all models of a corpus, if one is given (see model_files.py).
+All models of a corpus are tested, too, if one is given (see model_files.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FUSIONS = [name for name in BuildStrategy.all_settings() if name.startswith(("fu
 
 
 class Saved(NamedTuple):
-    """One network as one release of Paddle saved it."""
+    """One network, saved by one release of Paddle."""
 
     case: Path
     model: str
@@ -35,7 +35,7 @@ class Saved(NamedTuple):
 
 
 def inference_cases() -> dict[str, Saved]:
-    """What was saved with dense inputs and outputs; `CASE` is what Paddle 2.6 saved."""
+    """Collect models with dense inputs and outputs; `CASE` is the one that Paddle 2.6 saved."""
     found: dict[str, Saved] = {}
     for case in sorted(model_files.cases(), key=lambda case: case.name):
         about = model_files.meta(case)
@@ -53,7 +53,7 @@ def inference_cases() -> dict[str, Saved]:
 
 
 def is_dense(case: Path) -> bool:
-    """False for sequences of different lengths, which come with an array of lengths."""
+    """Return whether no output has sequences with an array of lengths."""
     with np.load(case / "outputs.npz") as outputs:
         return not any(name.endswith("@lens") for name in outputs.files)
 
@@ -73,7 +73,7 @@ def put_parameters(model: LoadedModel) -> None:
 
 
 def recorded(saved: Saved) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Feeds and outputs of each recorded run."""
+    """Read feeds and outputs of each recorded run."""
     runs: list[tuple[dict[str, Any], list[Any]]] = []
     for name in saved.outputs:
         if (saved.case / name).exists():
@@ -87,7 +87,7 @@ def recorded(saved: Saved) -> list[tuple[dict[str, Any], list[Any]]]:
 
 
 def check(saved: Saved, model: LoadedModel, program: Program | CompiledProgram) -> None:
-    """AssertionError unless every recorded run gives its outputs."""
+    """Raise AssertionError unless every recorded run gives its outputs."""
     executor = static.Executor(paddle.CPUPlace())
     for feeds, outputs in recorded(saved):
         given = {name: feeds[name] for name in model.feed_names}
@@ -100,7 +100,7 @@ def check(saved: Saved, model: LoadedModel, program: Program | CompiledProgram) 
 
 
 def is_slow(saved: Saved) -> bool:
-    """True for what Paddle 3 saved of a network that is tested as Paddle 2.6 saved it."""
+    """True for a network saved by Paddle 3 whose Paddle 2.6 model is tested, too."""
     is_ours = (model_files.MODELS / saved.case.name / saved.model).exists()
     return saved.model not in ("model", "model.pdmodel") and not is_ours
 
@@ -109,7 +109,7 @@ LARGE = ("infer_bert", "infer_llama", "infer_mobilenet", "infer_resnet", "infer_
 
 
 def marks(name: str, saved: Saved) -> Any:
-    """Those of a test that compiles the model.
+    """Return the marks of a test that compiles the model.
 
     Decoders grow in each step: XLA compiles each op for each length. They and the larger networks,
     of more than a second, run by NumPy in `host/test_models.py`.
@@ -124,7 +124,7 @@ def marks(name: str, saved: Saved) -> Any:
     "name", [pytest.param(name, marks=marks(name, saved)) for name, saved in CASES.items()]
 )
 def test_recorded_outputs(name: str) -> None:
-    """Plain and with all fusions on; the caller's program stays as it was loaded."""
+    """Outputs are right, plain and with all fusions; the loaded program does not change."""
     saved = CASES[name]
     model = load(saved)
     put_parameters(model)
@@ -137,7 +137,7 @@ def test_recorded_outputs(name: str) -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["infer_resnet18", "infer_mobilenet_v2"])
 def test_inference_on_two_devices(name: str) -> None:
-    """Rows split over devices give the rows of one device; nothing is written to the scope."""
+    """Rows split over devices give one device's rows; no variable of the scope is written."""
     case = CASES[name]
     model = load(case)
     put_parameters(model)
@@ -176,7 +176,7 @@ def test_inference_on_two_devices(name: str) -> None:
     ],
 )
 def test_fusions_fire(name: str, passes: dict[str, int]) -> None:
-    """The models have what the fusions look for, as often as there are such layers."""
+    """Each fusion fires as often as the models have such layers."""
     model = load(CASES[name])
     put_parameters(model)
     program = CompiledProgram(model.program, strategy(**dict.fromkeys(FUSIONS, True)))
@@ -189,7 +189,7 @@ def test_fusions_fire(name: str, passes: dict[str, int]) -> None:
 
 
 def sequence_case() -> tuple[LoadedModel, dict[str, Any], list[Any]]:
-    """A model of Paddle 1.8 on sentences of different lengths, its feeds and its outputs."""
+    """Load a model of Paddle 1.8 on sentences of different lengths, with feeds and outputs."""
     case = model_files.MODELS / "fluid18_text_lod_conv"
     model = load_model(case / "model")
     put_parameters(model)
@@ -198,7 +198,7 @@ def sequence_case() -> tuple[LoadedModel, dict[str, Any], list[Any]]:
 
 
 def test_a_model_on_sequences() -> None:
-    """Lengths are fed beside the rows, or in a LoDTensor."""
+    """Lengths are fed separately, or in a LoDTensor."""
     model, feeds, outputs = sequence_case()
     words, lengths = feeds["words"], feeds["words@lens"]
     executor = static.Executor(paddle.CPUPlace())
@@ -215,7 +215,7 @@ def test_a_model_on_sequences() -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("lengths", [None, [4, 2], [4, 2, 4]])
 def test_sequences_need_lengths(lengths: Any) -> None:
-    """They add up to the rows, in every run."""
+    """In every run the lengths must add up to the rows."""
     model, feeds, _ = sequence_case()
     executor = static.Executor(paddle.CPUPlace())
     executor.run(model.program, feeds, model.fetch_names)
@@ -225,7 +225,7 @@ def test_sequences_need_lengths(lengths: Any) -> None:
 
 
 def test_lengths_that_nobody_feeds() -> None:
-    """An operator on sequences says which variable has no lengths."""
+    """An operator on sequences names the variable without lengths."""
     program = static.Program()
     block = program.global_block()
     x = block.create_var("x", [-1, 2], "float32")

@@ -1,6 +1,6 @@
-"""Saved models with branches, loops and recurrent layers go on training: derivatives and a step.
+"""Saved models with branches, loops and recurrent layers can train: derivatives and a step.
 
-The derivative is compared with differences of the loss along it; of models that a corpus has, too.
+The derivative is compared with differences of the loss along it; also for models of a corpus.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MODELS = (
 
 
 def trainable(model: LoadedModel) -> list[Variable]:
-    """The parameters; not what the program itself changes, as a batch norm its statistics."""
+    """List the parameters, without the program's own state, such as moving statistics."""
     block = model.program.global_block()
     changed = {name for op in block.ops for name in op.output_arg_names}
     names = [n for n, array in model.parameters.items() if array.dtype.kind == "f"]
@@ -39,7 +39,7 @@ def trainable(model: LoadedModel) -> list[Variable]:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_derivatives_and_a_step(name: str) -> None:
-    """A step against the derivative makes the loss smaller, by as much as it says."""
+    """A step against the derivative lowers the loss by the predicted amount."""
     if name not in CASES:
         pytest.skip(f"{name} is in the corpus only")
     model = load(CASES[name])
@@ -62,7 +62,7 @@ def test_derivatives_and_a_step(name: str) -> None:
         slope = float(np.sqrt(sum(np.sum(np.square(g, dtype="float64")) for g in gradients)))
 
         def moved(step: float) -> float:
-            """The loss with parameters that far along the derivative."""
+            """Compute the loss after a step of this length along the derivative."""
             for (parameter, _), gradient in zip(found, gradients, strict=True):
                 new = model.parameters[parameter.name] + np.float32(step / slope) * gradient
                 static.global_scope().var(parameter.name).get_tensor().set(new)
@@ -75,7 +75,7 @@ def test_derivatives_and_a_step(name: str) -> None:
 
 
 def test_text_in_pictures_is_learnt() -> None:
-    """A saved CRNN, whose parameters are plain variables, with CTC, Adam and a clip."""
+    """A saved CRNN, whose parameters are plain variables, learns by CTC, Adam and a clip."""
     if "infer_crnn_ctc" not in CASES:
         pytest.skip("infer_crnn_ctc is in the corpus only")
     model = load(CASES["infer_crnn_ctc"])

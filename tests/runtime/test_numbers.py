@@ -1,4 +1,4 @@
-"""Fetched arrays of one element as numbers, and random numbers that stay the caller's."""
+"""Fetched arrays of one element as numbers, and the caller's random state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = to_numpy(np.array([1.5], np.float32))
 
 
 def test_one_element_is_a_number() -> None:
-    """float, int, % and math as with NumPy before 2.4; index and format refuse as then."""
+    """float, int, % and math work as before NumPy 2.4; index and format are refused as then."""
     for value in (ONE, to_numpy(np.array([[1.5]])), ONE[None][0]):
         assert (float(value), int(value), complex(value)) == (1.5, 1, 1.5 + 0j)
         assert f"{math.sqrt(value):.2f} %f %d" % (value, value) == "1.22 1.500000 1"
@@ -33,7 +33,7 @@ def test_one_element_is_a_number() -> None:
 
 
 def test_means_over_steps_are_numbers_too() -> None:
-    """What is computed from a fetch and numbers converts as well."""
+    """Results computed from a fetch and numbers convert, too."""
     total = 0.0
     for _ in range(4):
         total += ONE
@@ -43,7 +43,7 @@ def test_means_over_steps_are_numbers_too() -> None:
 
 
 def test_beside_arrays_it_is_an_array() -> None:
-    """No other array becomes one; pickles, files and text are a plain array's."""
+    """With other arrays it gives plain arrays; pickles, files and text are a plain array's."""
     plain = np.array([1.5], np.float32)
     made = [ONE + plain, plain + ONE, np.array(ONE), np.stack([ONE, ONE]), np.asarray(ONE)]
     made += [pickle.loads(pickle.dumps(ONE)), ONE + np.ones(3), np.concatenate([ONE, ONE])]
@@ -58,7 +58,7 @@ def test_beside_arrays_it_is_an_array() -> None:
 
 
 def test_a_fetch_is_a_number_and_a_feed() -> None:
-    """Of a plain program and of replicas."""
+    """A fetch of a plain program or of replicas is a number, and can be fed."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 1])
@@ -77,7 +77,7 @@ def test_a_fetch_is_a_number_and_a_feed() -> None:
 
 @pytest.mark.exhaustive
 def test_the_first_run_draws_no_number_of_the_caller() -> None:
-    """Importing JAX would draw from NumPy's global generator; a process that has not done so."""
+    """Importing JAX does not advance NumPy's and Python's global generators."""
     code = """
         import random, sys
         import numpy as np
@@ -95,7 +95,7 @@ def test_the_first_run_draws_no_number_of_the_caller() -> None:
 
 
 def test_rows_of_one_element_print_as_numbers() -> None:
-    """A batch of outputs of shape [N, 1] is printed row by row; other rows stay plain."""
+    """Outputs of shape [N, 1] format as numbers row by row; other rows stay plain."""
     found = to_numpy(np.array([[1.5], [2.5]], "float32"))
     for rows, expected in ((found, ["1.5", "2.5"]), (found * 2, ["3.0", "5.0"])):
         assert [format % row for format, row in zip(["%.1f"] * 2, rows, strict=True)] == expected

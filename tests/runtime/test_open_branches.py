@@ -1,6 +1,6 @@
 """Branches whose results differ in dtype or rank: runs have the types of the branch taken.
 
-What is expected was recorded from Paddle 1.8.5 and 2.6.2.
+The expected results were recorded from Paddle 1.8.5 and 2.6.2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ X = np.arange(1, 7, dtype="float32").reshape(2, 3)
 
 
 def inputs() -> tuple[Any, Any]:
-    """x [2, 3], which has a gradient, and a condition."""
+    """Declare x [2, 3], which has a gradient, and a condition."""
     x = static.data("x", [2, 3], "float32")
     x.stop_gradient = False
     return x, static.data("c", [1], "bool")
@@ -29,7 +29,7 @@ def inputs() -> tuple[Any, Any]:
 
 @pytest.mark.filterwarnings("ignore:the results of true_fn")
 def test_fetches_and_gradients_of_another_rank() -> None:
-    """The operators after the branch compute with the shape that came."""
+    """The operators after the branch compute with the shape of the branch taken."""
     with fresh():
         x, c = inputs()
         y = static.nn.cond(c, lambda: x * 2.0, lambda: paddle.reshape(x, [6]))
@@ -83,7 +83,7 @@ def test_fluid_declares_the_type_of_the_false_branch() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:the results of true_fn")
 def test_every_way_through_several_branches() -> None:
-    """One decides the next; each way is compiled once."""
+    """One branch decides the next; each path is compiled once."""
     with fresh() as (main, _):
         x, _ = inputs()
         i = static.data("i", [1], "int32")
@@ -105,7 +105,7 @@ def test_every_way_through_several_branches() -> None:
 
 
 def test_a_condition_that_is_drawn() -> None:
-    """The run of the condition draws what the run after it draws, and changes no state."""
+    """Computing the condition first draws the same numbers as the run, and changes no state."""
     with fresh() as (main, _):
         count = static.create_global_var([1], 0.0, "float32", persistable=True, name="count")
         paddle.assign(count + 1.0, count)
@@ -145,7 +145,7 @@ DIFFERENT = "the devices take different branches.*on one place.*" + WHERE
 
 
 def on_two_places(iterations: int = 1) -> Any:
-    """A program that looks at the sum of its rows, on two places."""
+    """Build a program that branches on the sum of its rows, on two places."""
     x = static.data("x", [None, 3], "float32")
     y = static.nn.cond(paddle.sum(x) > 0.0, lambda: x, lambda: paddle.cast(x, "float64"))
     execution = ExecutionStrategy()
@@ -177,7 +177,7 @@ def test_several_steps_in_one_run_are_refused() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:the results of true_fn")
 def test_a_body_of_a_loop_computes_with_what_comes() -> None:
-    """The sum of x is added while it is small, and then x cast to float64, twice."""
+    """The loop adds the sum of x while small, and then x cast to float64, twice."""
     with fresh():
         x, _ = inputs()
 

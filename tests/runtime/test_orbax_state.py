@@ -1,4 +1,4 @@
-"""Checkpoints of Orbax: saved in parts, read on another number of devices, complete or absent."""
+"""Orbax checkpoints: saved in shards, read on another number of devices, complete or absent."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROOT = WORKER.parents[3]
 
 @pytest.fixture
 def orbax() -> None:
-    """Tests that write need the package."""
+    """Skip tests that write if the package is missing."""
     pytest.importorskip("orbax.checkpoint", reason="needs the extra `orbax`")
 
 
 def agrees_on(net: Net, folder: Path, values: dict[str, Any], after: Any) -> None:
-    """A checkpoint gives these values to 4, 2 and 1 devices, and the same step comes next."""
+    """Check that a checkpoint restores these values on 4, 2 and 1 devices, with the same step."""
     programs = {
         "4 devices": net.parallel(4, shard_parameters=True, sync_batch_norm=True),
         "2 devices, whole": net.parallel(2, sync_batch_norm=True),
@@ -49,7 +49,7 @@ def agrees_on(net: Net, folder: Path, values: dict[str, Any], after: Any) -> Non
 @pytest.mark.usefixtures("orbax")
 @pytest.mark.exhaustive
 def test_other_numbers_of_devices_go_on(tmp_path: Path) -> None:
-    """Saved in parts by 4 devices, while they train on: what was there at the call."""
+    """A save by 4 devices that train on has the values at the call."""
     net = build(make)
     parts = net.parallel(4, shard_parameters=True, sync_batch_norm=True)
     for step in range(2):
@@ -67,7 +67,7 @@ def test_other_numbers_of_devices_go_on(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("trainers", [1, 2])
 def test_eight_devices_save(tmp_path: Path, trainers: int) -> None:
-    """In one process, and in two of a job with 4 each; this process has 4."""
+    """One process with 8 devices, or two with 4 each, save and resume; this one reads with 4."""
     command = [sys.executable, "-m", "graphopt.launch", "--nproc", str(trainers)]
     command += ["--devices-per-proc", str(8 // trainers), str(WORKER), str(tmp_path)]
     found = {}
@@ -92,7 +92,7 @@ def test_eight_devices_save(tmp_path: Path, trainers: int) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_values_of_the_first_replica(tmp_path: Path) -> None:
-    """Statistics that replicas need not agree on, a learning rate that a schedule sets next."""
+    """Unsynchronized statistics and a scheduled rate are saved as in Paddle's files."""
     net = build(make)
     net.run(feed(), net.loss, net.parallel(2))
     static.save(net.main, str(tmp_path / "paddle"))
@@ -103,7 +103,7 @@ def test_values_of_the_first_replica(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("orbax")
 def test_half_precision(tmp_path: Path) -> None:
-    """bfloat16 is read back, and as load_program_state has it of Paddle's files."""
+    """bfloat16 is read back, and load_program_state returns it as from Paddle's files."""
 
     def half() -> tuple[Variable, Variable]:
         weight = static.create_parameter([3], "bfloat16", name="w")
@@ -122,7 +122,7 @@ def test_half_precision(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
-    """A folder that exists keeps what it has; a variable without a value; an unknown format."""
+    """An existing folder, a variable without a value, or an unknown format is an error."""
     net = build(make)
     path = str(tmp_path / "1")
     static.save(net.main, path, format="orbax").result(60)
@@ -138,7 +138,7 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("orbax")
 def test_a_save_that_fails(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None:
-    """At once where no folder can be; later it is printed and raised. The next one is whole."""
+    """A bad folder raises at once; a later error is printed and raised, and the next save works."""
     from orbax.checkpoint import AsyncCheckpointer
 
     wait = AsyncCheckpointer.wait_until_finished
@@ -162,7 +162,7 @@ def test_a_save_that_fails(tmp_path: Path, monkeypatch: Any, capfd: Any) -> None
 
 @pytest.mark.exhaustive
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, with the command that installs it."""
+    """The error names the package, and the command that installs it."""
     net = build(make)
     monkeypatch.setitem(sys.modules, "orbax", None)
     monkeypatch.setitem(sys.modules, "orbax.checkpoint", None)

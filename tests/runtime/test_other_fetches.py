@@ -1,4 +1,4 @@
-"""Fetches that change from run to run: what compiles, and that numbers and state stay the same."""
+"""Fetches that change from run to run: few compilations, with the same numbers and state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def feed(width: int) -> dict[str, Any]:
 
 
 def classifier(width: int) -> tuple[Net, dict[str, Any]]:
-    """A classifier that trains, and its variables."""
+    """Build a classifier that trains; return it with its variables."""
     named: dict[str, Any] = {}
 
     def make() -> tuple[Any, Any]:
@@ -49,9 +49,9 @@ def classifier(width: int) -> tuple[Net, dict[str, Any]]:
 
 
 def values(fetch_lists: list[list[str]], width: int, *, alone: bool) -> tuple[Any, Any, Any]:
-    """The results of steps with these fetches, the state after them, and the stats.
+    """Run steps with these fetches; return results, state and statistics.
 
-    When `alone` each list of fetches is compiled by itself.
+    With `alone`, each list of fetches is compiled separately.
     """
     with static.scope_guard(static.Scope()):
         paddle.seed(3)
@@ -72,7 +72,7 @@ def _value(name: str) -> Any:
 
 
 def assert_alike(fetch_lists: list[list[str]], width: int) -> Any:
-    """The same numbers and state as of programs with just these fetches; the stats."""
+    """Check that shared programs give the same numbers and state; return the statistics."""
     wanted, state, _ = values(fetch_lists, width, alone=True)
     found, changed, stats = values(fetch_lists, width, alone=False)
     for one, other in zip(found, wanted, strict=True):
@@ -85,7 +85,7 @@ def assert_alike(fetch_lists: list[list[str]], width: int) -> Any:
 
 @pytest.mark.exhaustive
 def test_the_measures_of_a_large_step_are_there_at_once() -> None:
-    """One compilation, whatever measure is looked at, and the bits of a loop that looks at none."""
+    """Any measure needs no further compilation, and the state has the bits of a plain loop."""
     assert ROWS * WIDE * WIDE >= MUCH_WORK
     lists = [["loss"], ["loss", "accuracy"], ["accuracy"], ["loss"]]
     stats = assert_alike(lists, WIDE)
@@ -99,7 +99,7 @@ def test_the_measures_of_a_large_step_are_there_at_once() -> None:
 
 @pytest.mark.exhaustive
 def test_a_small_step_has_its_fetches_alone() -> None:
-    """Measures come with the second compilation; what is told names what no step returned."""
+    """The second compilation adds the measures; the report names the missing fetch."""
     stats = assert_alike([["loss"], ["loss", "accuracy"], ["accuracy"], ["hidden"]], NARROW)
     assert stats["reasons"] == {NEW_PROGRAM: 1, OTHER_FETCHES: 2}
     accuracy, hidden = stats["other_fetches"]
@@ -110,7 +110,7 @@ def test_a_small_step_has_its_fetches_alone() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("width", [NARROW, pytest.param(WIDE, marks=pytest.mark.exhaustive)])
 def test_state_is_read_off_the_scope(width: int) -> None:
-    """A parameter has its value after the step, and nothing is compiled for it."""
+    """A fetched parameter has its value after the step, without a compilation."""
     lists = [["loss"], ["w"], ["w", "loss"], ["loss"]]
     stats = assert_alike(lists, width)
     assert stats["reasons"] == {NEW_PROGRAM: 1}
@@ -129,7 +129,7 @@ def test_state_is_read_off_the_scope(width: int) -> None:
 
 @pytest.mark.exhaustive
 def test_state_in_stacks() -> None:
-    """Parameters that are passed on as one array are fetched one by one."""
+    """Parameters stored as one array are fetched one by one."""
     with static.scope_guard(static.Scope()), paddle.utils.unique_name.guard():
         main, startup = static.Program(), static.Program()
         with static.program_guard(main, startup):
@@ -150,7 +150,7 @@ def test_state_in_stacks() -> None:
 
 
 def chosen(make: Any, rows: int = 1 << 20) -> list[str]:
-    """The measures of a program beside the first fetch that `make` returns."""
+    """Return the measures of a program next to the first fetch that `make` returns."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4, 4], "float32")
@@ -161,7 +161,7 @@ def chosen(make: Any, rows: int = 1 << 20) -> list[str]:
 
 
 def test_what_is_no_measure() -> None:
-    """Draws, layers of their own, calls of Python and constants are computed for those who ask."""
+    """Draws, separate layers, Python calls and constants are computed only on request."""
     assert chosen(lambda x, _: paddle.mean(F.dropout(x, 0.5))) == []
     assert chosen(lambda x, _: paddle.mean(static.nn.fc(x, 4))) == []
     assert chosen(lambda *_: paddle.full([1], 2.0)) == []
@@ -172,7 +172,7 @@ def test_what_is_no_measure() -> None:
 
 
 def test_no_pass_sees_a_measure() -> None:
-    """What stands between two ops of the step stays there: passes join such ops."""
+    """A value between two ops that passes join is no measure."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 1], "float32")
@@ -188,7 +188,7 @@ def test_no_pass_sees_a_measure() -> None:
 
 @pytest.mark.exhaustive
 def test_sequences_share_fetches() -> None:
-    """So do programs that are padded: two compilations for any fetches of three."""
+    """Padded programs share fetches, too: two compilations serve any fetches of three."""
     with static.scope_guard(static.Scope()), paddle.utils.unique_name.guard():
         main, startup = fluid.Program(), fluid.Program()
         with fluid.program_guard(main, startup):

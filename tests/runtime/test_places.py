@@ -1,4 +1,4 @@
-"""Places: which devices a program runs on, by argument, CPU_NUM and flags."""
+"""Places: the devices of a program, by argument, CPU_NUM and flags."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_set_device(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_that_jax_was_not_installed_for(
     monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
 ) -> None:
-    """Whoever names it is told at once, and what to install."""
+    """Naming such a device is an error at once, which says what to install."""
     monkeypatch.setattr(places_module, "supports", lambda platform: False)
     monkeypatch.setattr(places_module, "_DRIVER", Path("/no/driver"))
     with pytest.raises(
@@ -62,7 +62,7 @@ def test_a_device_that_jax_was_not_installed_for(
 def test_the_backend_for_a_driver(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: str, extra: str
 ) -> None:
-    """The extra is that of the newest CUDA that the driver has, and one of the package's."""
+    """The extra is for the newest CUDA of the driver, and is one of the package's."""
     version = tmp_path / "version"
     version.write_text(
         f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {driver}  Sun Jul\nGCC 13\n"
@@ -78,7 +78,7 @@ def test_the_backend_for_a_driver(
 
 
 def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts when no places are given, at the first run and never again."""
+    """CPU_NUM is read at a program's first run, if no places are given."""
     monkeypatch.setenv("CPU_NUM", "2")
     net = fc_mean(train=False)
     program = parallel(net)
@@ -93,7 +93,7 @@ def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cpu_num_is_not_set(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One device, a notice where there are several cores, and the variable is written."""
+    """One device is used, with a notice on several cores, and the variable is set."""
     monkeypatch.delenv("CPU_NUM")
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     assert len(static.cpu_places()) == 1
@@ -104,7 +104,7 @@ def test_cpu_num_is_not_set(
 
 
 def test_cpu_num_that_is_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable is named."""
+    """The error names the variable."""
     net = fc_mean()
     monkeypatch.setenv("CPU_NUM", "0")
     with pytest.raises(ValueError, match=r"CPU_NUM should be a number .* found '0'"):
@@ -125,7 +125,7 @@ def test_cpu_num_that_is_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_numbers_of_places(call: Callable[[], object], text: str) -> None:
-    """Fewer than one place, and devices before the first, are refused where they are made."""
+    """Fewer than one place, and negative devices, are refused on creation."""
     with pytest.raises((ValueError, TypeError), match=text):
         call()
 
@@ -140,7 +140,7 @@ def test_more_places_than_devices() -> None:
 
 
 def test_one_place_and_strings() -> None:
-    """A single place, or its name, stands for a list of one."""
+    """A single place, or its name, is a list of one."""
     net = fc_mean(train=False)
     for places in (paddle.CPUPlace(), "cpu", ["cpu", "cpu:0"]):
         count = len(places) if isinstance(places, list) else 1
@@ -152,7 +152,7 @@ def test_one_place_and_strings() -> None:
 
 
 def test_places_must_fit_the_executor() -> None:
-    """No places, or places of another kind than the executor's."""
+    """No places, or places of another kind than the executor's, are refused."""
     net = fc_mean()
     with pytest.raises(ValueError, match="No places for execution"):
         parallel(net, [])
@@ -161,20 +161,20 @@ def test_places_must_fit_the_executor() -> None:
 
 
 def test_devices_that_do_not_exist() -> None:
-    """The error names the place and says what to use."""
+    """The error names the place and suggests another one."""
     with pytest.raises(UnsupportedError, match=r"Place\(xpu:0\) does not exist here"):
         device_of(paddle.XPUPlace(0))
 
 
 def test_distinct_devices() -> None:
-    """CPU places are numbered by position; None when they do not go round."""
+    """CPU places are numbered by position; the result is None if there are too few devices."""
     found = distinct_devices(static.cpu_places(2))
     assert found is not None and len(set(found)) == 2
     assert distinct_devices(static.cpu_places(99)) is None
 
 
 def test_cuda_places_follow_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FLAGS_selected_gpus, else what JAX sees."""
+    """The places come from FLAGS_selected_gpus, else from JAX."""
     monkeypatch.setenv("FLAGS_selected_gpus", "1,3")
     assert static.cuda_places() == [paddle.CUDAPlace(1), paddle.CUDAPlace(3)]
     assert static.cuda_places([0]) == [paddle.CUDAPlace(0)]
@@ -195,7 +195,7 @@ print(found[0].tolist(), program.stats["mapper"], len(jax.devices()))
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=1"])
 def test_cpu_num_makes_devices(flags: str) -> None:
-    """Before JAX starts, CPU_NUM makes several devices of the host, unless told otherwise."""
+    """Before JAX starts, CPU_NUM splits the host into devices, unless XLA_FLAGS does."""
     environment = {**os.environ, "CPU_NUM": "3", "XLA_FLAGS": flags}
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
@@ -218,7 +218,7 @@ def test_cpu_num_makes_devices(flags: str) -> None:
 def test_likely_place(
     environment: str, plugins: str, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JAX is asked only where it could have other devices than the environment says."""
+    """JAX is queried only if it could have other devices than the environment says."""
     monkeypatch.setenv("JAX_PLATFORMS", environment)
     monkeypatch.setattr(places_module, "_chosen", [])
     monkeypatch.setattr(places_module, "supports", lambda platform: platform == plugins)
@@ -240,7 +240,7 @@ def test_explain_before_a_run_is_about_all_places() -> None:
 
 
 def test_a_gpu_that_is_not_there_may_be_the_best_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a warning, and only where a flag says so."""
+    """With the flag, a missing GPU becomes the best device, with a warning."""
     monkeypatch.setattr(places_module, "devices_of", lambda platform: ())
     monkeypatch.setenv("FLAGS_graphopt_cuda_place", "best")
     with pytest.warns(UserWarning, match=r"Place\(gpu:1\) does not exist here; Place\(cpu:0\)"):
@@ -274,7 +274,7 @@ def test_scripts_that_ask_for_cuda_get_it_where_the_best_device_replaces_it(
 
 
 def test_startup_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NumPy draws the numbers, the same ones; steps move them to the device."""
+    """NumPy draws the same numbers, and steps move them to the device."""
     cpu = device_of(paddle.CPUPlace())
     there = cpu.client.local_devices()[1]
     monkeypatch.setattr(places_module, "supports", lambda platform: True)

@@ -1,4 +1,4 @@
-"""Which form runs next: the table of it, and what holds in each state that a step can be in."""
+"""The choice of the next form: its table, and invariants of all states of a step."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_the_table(row: tuple[str, Facts, History, str, str]) -> None:
 
 
 def test_the_page() -> None:
-    """It has the table, in this order."""
+    """The page has the table, in this order."""
     shown = {"": "", FULL: "full", BY_OP: "times op by op", KERNELS: "compiles with oneDNN"}
     shown[FULL] = "compiles the full form"
     rows = [f"| {what} | {form} | {shown[thread]} |" for what, _, _, form, thread in TABLE]
@@ -268,7 +268,7 @@ def test_the_page() -> None:
     ],
 )
 def test_what_a_caller_waits_for_has_its_priority(facts: Facts, nicer: int) -> None:
-    """The full form of a training from a seed, at a counted run; others go on in another form."""
+    """A full form at a counted run of a seeded training has the caller's priority, others less."""
     assert facts.nicer == nicer
 
 
@@ -277,7 +277,7 @@ def test_what_a_caller_waits_for_has_its_priority(facts: Facts, nicer: int) -> N
 
 @dataclass
 class Step:
-    """A step, and what has happened to it."""
+    """A step, and the events so far."""
 
     facts: Facts
     seen: History
@@ -315,7 +315,7 @@ Event = Callable[[Step], None]
 
 
 def made(step: Step, left: str, how: str) -> str:
-    """The caller's form, which it loads or compiles if it must; "" where that `raises`."""
+    """Return the caller's form, loading or compiling it if needed; "" where that `raises`."""
     for _ in range(3):
         form = step.choice(left).form
         if form in step.ready:
@@ -342,9 +342,9 @@ def submit(step: Step, thread: str) -> None:
 
 
 def run(host: str, how: str) -> Event:
-    """A run that NumPy `ends`, gives up (TOO_LONG) or refuses; `how` compiling ends, if it must.
+    """Make the event of a run that NumPy `ends`, gives up (TOO_LONG) or refuses.
 
-    One that `pays later` ends, too.
+    `how` is the outcome of compiling, if needed. A run that `pays later` ends, too.
     """
 
     def event(step: Step) -> None:
@@ -370,7 +370,7 @@ def run(host: str, how: str) -> Event:
 
 
 def thread(how: str) -> Event:
-    """The thread ends what it does: well, with an error, with sizes that depend on data."""
+    """Make the event of a thread's end: success, an error, or data-dependent sizes."""
 
     def event(step: Step) -> None:
         seen, job = step.seen, step.seen.thread
@@ -397,12 +397,12 @@ def thread(how: str) -> Event:
 
 
 def forked(step: Step) -> None:
-    """A child of the process has no thread."""
+    """Fork: a child of the process has no thread."""
     step.seen.thread = ""
 
 
 def shared(step: Step) -> None:
-    """A script reads what is trained, or writes it."""
+    """Share the trained state with a script that reads or writes it."""
     step.seen.shared = bool(step.facts.quick_runs)
 
 
@@ -418,7 +418,7 @@ EVENTS: list[Event] = [
 
 
 def all_facts() -> Iterator[Facts]:
-    """All that a step can be."""
+    """Yield all combinations of facts about a step."""
     flags = itertools.product((False, True), repeat=4)
     for same_bits, seeded, on_host, loops in flags:
         for asked in (AUTO, FAST, FULL, HOST):
@@ -428,7 +428,7 @@ def all_facts() -> Iterator[Facts]:
 
 
 def reachable(facts: Facts) -> list[Step]:
-    """Each state that a step can come to."""
+    """List the states that a step can reach."""
     first = Step.of(facts)
     found = {first.key: first}
     left = [first]
@@ -445,7 +445,7 @@ def reachable(facts: Facts) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def states() -> Iterator[list[Step]]:
-    """The states of all steps, with few runs until oneDNN is tried."""
+    """Collect the states of all steps, with few runs until oneDNN is tried."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(policy, "RUNS", 1)
         patched.setattr(policy, "SECONDS", -1.0)
@@ -461,7 +461,7 @@ def states() -> Iterator[list[Step]]:
 
 @pytest.mark.exhaustive
 def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
-    """So it is in each run of each state, however NumPy and XLA end it: see `made`."""
+    """The invariants of `made` hold in each run of each state, however NumPy and XLA end it."""
     assert len(states) > 300, len(states)
     for state in states:
         for event in EVENTS:
@@ -473,7 +473,7 @@ def test_a_caller_compiles_only_what_it_needs(states: list[Step]) -> None:
 @pytest.mark.parametrize("how", ["well", "data"])
 @pytest.mark.parametrize("end", ENDS)
 def test_the_full_form_is_reached(states: list[Step], host: str, how: str, end: str) -> None:
-    """Runs that go on lead to a form that stays: the full one, or another for a final reason."""
+    """Further runs reach a form that stays: the full one, or another for a final reason."""
     for state in share(states):
         step = state.copy()
         for _ in range(12):
@@ -489,7 +489,7 @@ def test_the_full_form_is_reached(states: list[Step], host: str, how: str, end: 
 
 
 def test_reports_promise_what_comes(states: list[Step]) -> None:
-    """A form that stays awaits none, and any other says what it awaits."""
+    """A form that stays awaits none; any other form names the awaited one."""
     awaits = (
         "run has the full form compiled",
         "is being compiled",
@@ -504,7 +504,7 @@ def test_reports_promise_what_comes(states: list[Step]) -> None:
 
 
 def test_forms_of_a_seeded_training_are_counted(states: list[Step]) -> None:
-    """The same runs are in the first form, whatever is ready and whatever a thread does."""
+    """The first form lasts for the same runs, whatever is ready and whatever a thread does."""
     for state in states:
         seen, facts = state.seen, state.facts
         if facts.quick_runs and not (seen.needs_data or seen.error):
@@ -517,7 +517,7 @@ def test_forms_of_a_seeded_training_are_counted(states: list[Step]) -> None:
 
 
 def test_a_trial_is_awaited_without_a_look_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No look is due before the runs that a trial waits for, and later ones are rare."""
+    """The next check is due after the runs that a trial needs, and later checks are rare."""
     monkeypatch.setattr(policy, "RUNS", 20)
     monkeypatch.setattr(policy, "SECONDS", 10.0)
     for rival, held in (

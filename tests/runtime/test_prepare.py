@@ -1,4 +1,4 @@
-"""What is prepared of parameters is never stale, whoever changes them, and is made only once."""
+"""Prepared parameters are never stale, however they change, and are computed only once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL = "drop-kept-state,fold-batch-norm,assign-layout,choose-convolution,prepare-
 
 
 class Net:
-    """A small network of convolutions and batch norms, its test program and its training."""
+    """A small network of convolutions and batch norms, with its test and training programs."""
 
     def __init__(self) -> None:
         self.executor = static.Executor()
@@ -58,7 +58,7 @@ def net() -> Net:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one whenever something is prepared."""
+    """Record each preparation."""
     calls: list[int] = []
     init = Prepare.__init__
 
@@ -82,7 +82,7 @@ def run(net: Net, program: Program, scope: Scope, *fetches: Any) -> list[Array]:
 
 
 def expected(net: Net, scope: Scope) -> Array:
-    """The output by a program that prepares nothing."""
+    """Compute the output by a program without preparation."""
     paddle.set_flags({WITHOUT: ALL})
     try:
         return run(net, net.plain, scope, net.out)[0]
@@ -97,7 +97,7 @@ def check(net: Net, scope: Scope) -> None:
 
 @pytest.mark.exhaustive
 def test_every_change_is_seen(net: Net, made: list[int]) -> None:
-    """A training step, a set tensor, another startup and another scope: each prepares once."""
+    """A training step, a set tensor, another startup and another scope each prepare once."""
     scope, other = Scope(), Scope()
     net.executor.run(net.startup, scope=scope)
     check(net, scope)
@@ -124,7 +124,7 @@ def test_every_change_is_seen(net: Net, made: list[int]) -> None:
 
 @pytest.mark.exhaustive
 def test_batches_share_what_is_prepared(net: Net, made: list[int]) -> None:
-    """Executables for other sizes take the same arrays."""
+    """Executables for other sizes use the same arrays."""
     scope, exe = Scope(), net.executor
     exe.run(net.startup, scope=scope)
     for rows in (1, 2, 4):
@@ -139,7 +139,7 @@ def optimized(net: Net) -> Any:
 
 
 def test_whole_pipeline(net: Net) -> None:
-    """A test program is two functions: no batch norm and no transposed filter in the step."""
+    """A test program is two functions, without batch norms or transposed filters in the step."""
     before = parse_program(net.test, ("image",), (net.out.name,))
     module, report = optimized(net)
     prepare = prepare_function(module)
@@ -158,7 +158,7 @@ def test_whole_pipeline(net: Net) -> None:
 
 
 def test_platforms(net: Net) -> None:
-    """A program that is to run anywhere stays as it is."""
+    """A program for any platform is unchanged."""
     module = parse_program(net.test, ("image",), (net.out.name,))
     text = text_of(module)
     optimize(module, PassContext({}))

@@ -1,4 +1,4 @@
-"""The time of a step by op: each moment belongs to something, and the program is left as it was."""
+"""The time of a step by op: each moment has one owner, and the program does not change."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ ENTRY %main (a: f32[8,4]) -> f32[8,4] {
 
 
 def test_instructions_are_shared_by_their_ops() -> None:
-    """By elements in a fusion; a copy belongs to what it copies; a loop only leads to others."""
+    """A fusion is shared by elements, a copy belongs to its source, a loop to its inner ops."""
     found = Instructions.of(HLO)
     assert found.shares("f") == {InstructionOps(3, False): 0.5, InstructionOps(4, False): 0.5}
     assert found.shares("d") == {InstructionOps(2, True): 1.0}
@@ -82,7 +82,7 @@ def test_instructions_are_shared_by_their_ops() -> None:
 
 
 def test_products_with_padding_are_no_operations() -> None:
-    """A filter of 3 by 3 on an image of 2 by 2 meets 4 elements of it, not 9, at each place."""
+    """A 3 by 3 filter on a 2 by 2 image meets 4 elements at each place, not 9."""
     labels = "dim_labels=b01f_01io->b01f"
     apart = "size=3x3 stride=2x2 pad=3_3x3_3 lhs_dilate=2x2"
     text = f"""
@@ -100,7 +100,7 @@ ENTRY %main (x: f32[1,2,2,8]) -> f32[1,2,2,4] {{
 
 
 def test_a_peak_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is measured in the form of the op's own, or what an op reached where that is more."""
+    """The peak is measured in the op's own form, or is an op's own speed if higher."""
     monkeypatch.setattr(peak, "peak_flops", lambda form: 100.0)
     one, other = ProductForm("dot", "f32"), ProductForm("convolution", "f32")
     work = [(Counter({one: 50}), 1.0), (Counter({other: 300}), 2.0)]
@@ -110,7 +110,7 @@ def test_a_peak_is_not_exceeded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_moment_is_given_away_once() -> None:
-    """What runs at one time shares it; a loop has what is left of its time."""
+    """Concurrent instructions share their time; a loop gets the rest of its time."""
     step = InstructionSpan("step", 0.0, 10.0)
     spans = [
         InstructionSpan("a", -1, 4),
@@ -125,7 +125,7 @@ def test_each_moment_is_given_away_once() -> None:
 
 @pytest.fixture(scope="module")
 def profile() -> Iterator[tuple[Profile, Any, Any]]:
-    """A network that trains, profiled, and its parameter before and after."""
+    """Profile a network that trains, with its parameter before and after."""
     paddle.enable_static()
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
@@ -143,7 +143,7 @@ def profile() -> Iterator[tuple[Profile, Any, Any]]:
 
 @pytest.mark.exhaustive
 def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
-    """Ops, the rest and the time in between sum to a step; nearly all instructions have an op."""
+    """Ops, the rest and idle time add up to a step; nearly all instructions have an op."""
     found, _, _ = profile
     times = sum(row.seconds for row in found.rows)
     assert times + found.idle + found.other == pytest.approx(found.seconds)
@@ -157,7 +157,7 @@ def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
 
 @pytest.mark.exhaustive
 def test_rows_are_ops_with_lines(profile: tuple[Profile, Any, Any]) -> None:
-    """Forward and gradient are told apart; each way to sum has all of the time."""
+    """Forward and gradient are separate; each grouping has all of the time."""
     found, _, _ = profile
     rows = {(row.op, row.variable): row for row in found.rows}
     names = {op for op, _ in rows}
@@ -178,13 +178,13 @@ def test_rows_are_ops_with_lines(profile: tuple[Profile, Any, Any]) -> None:
 
 
 def test_nothing_is_trained(profile: tuple[Profile, Any, Any]) -> None:
-    """The steps work on copies."""
+    """The profiled steps work on copies."""
     _, before, after = profile
     np.testing.assert_array_equal(before, after)
 
 
 def test_it_shows_itself(profile: tuple[Profile, Any, Any]) -> None:
-    """As text, as a notebook's table, and as data."""
+    """A profile is shown as text, as a notebook's table, and as data."""
     found, _, _ = profile
     assert "belong to ops" in str(found) and "pd.matmul" in str(found)
     assert "feeds, fetches" in str(found)
@@ -218,7 +218,7 @@ def test_files_for_viewers(profile: tuple[Profile, Any, Any], tmp_path: Path) ->
 
 
 def test_a_step_that_raises_ends_the_recording() -> None:
-    """The next one starts."""
+    """After a failed step, the next recording starts."""
 
     def fail() -> None:
         raise KeyboardInterrupt
@@ -233,7 +233,7 @@ def test_a_step_that_raises_ends_the_recording() -> None:
 
 
 def test_what_cannot_be_profiled() -> None:
-    """No steps, and a startup program."""
+    """Zero steps and a startup program are refused."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         static.nn.fc(static.nn.fc(static.data("x", [None, 3], "float32"), 3), 3)
@@ -258,7 +258,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def saved(folder: Path) -> Path:
-    """A saved network of two layers."""
+    """Save a network of two layers."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         x = static.data("x", [None, 100], "float32")
@@ -270,7 +270,7 @@ def saved(folder: Path) -> Path:
 
 
 def test_memory_of_a_step(tmp_path: Path) -> None:
-    """State and feeds are exact; what is alive at the peak is the wide layer's."""
+    """State and feeds are exact; the live bytes at the peak are the wide layer's."""
     model = import_model(saved(tmp_path))
     names = tuple(model.feed_names), tuple(model.fetch_names)
     compilation = Compilation(model.program, *names, None, (paddle.CPUPlace(),))
@@ -284,7 +284,7 @@ def test_memory_of_a_step(tmp_path: Path) -> None:
 
 
 def test_rows_that_fit() -> None:
-    """By the line through the figures of two batches; nothing to divide for one row."""
+    """The rows are extrapolated linearly from two batches; one row cannot be halved."""
     asked: list[int] = []
 
     def measure(rows: int) -> Memory:
@@ -298,7 +298,7 @@ def test_rows_that_fit() -> None:
 
 
 def test_the_command_says_what_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit status is 1 when it does not; another size is named that does."""
+    """The exit status is 1 when the batch does not fit; a size that fits is named."""
     path = str(saved(tmp_path))
     assert command(["info", path, "--fits", "8GB", "--dim", "8"]) == 0
     assert "it fits into 8.0 GB" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The line about a compilation that takes long: what it says, where, and when there is none."""
+"""The line about a long compilation: its text, its place, and its absence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything takes long."""
+    """Make all work count as long."""
     monkeypatch.setattr(progress, "AFTER", 0.0)
 
 
@@ -52,7 +52,7 @@ def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPat
 
 
 def test_work_inside_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line for both, that of the work around."""
+    """Nested work shows only the line of the outer work."""
     with announce(lambda: "bisecting"), announce(lambda: "compiling"):
         time.sleep(0.05)
     assert capsys.readouterr().err == "graphopt: bisecting ...\n"
@@ -61,7 +61,7 @@ def test_work_inside_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Commands report to people, unless they are asked to; what they say goes on with the work."""
+    """Commands report to terminals, or on request; the text is updated during the work."""
     with announce(lambda: "bisecting", files=False):
         time.sleep(0.05)
     assert not capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_it_can_be_quiet(
 
 
 def test_a_terminal_has_the_part_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And whether the next process waits, too."""
+    """The line has the current part, and whether the next process has to wait, too."""
     stream, make = Terminal(), XlaForms.make
 
     def slow(self: XlaForms, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Runs of the part of a program that their fetches and updates need (`use_prune`)."""
+"""Runs of the part of a program that its fetches and updates need (`use_prune`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.ones((4, 2), "float32")
 
 
 def two_losses() -> Any:
-    """Two linear models of x1 and x2, each with an optimizer of its own."""
+    """Build two linear models of x1 and x2, each with its own optimizer."""
     made = []
     for name in ("x1", "x2"):
         x = static.data(name, [None, 2])
@@ -65,7 +65,7 @@ def test_operators_of_another_program() -> None:
 
 
 def test_a_gradient_through_what_is_fed() -> None:
-    """It would be 0: the operators between the loss and the weight are left out."""
+    """A gradient through a fed value is refused, as pruning removes its operators."""
     with fresh():
         exe, ((hidden, loss, train), _) = two_losses()
         fed = {hidden.name: X[:, :1]}
@@ -78,7 +78,7 @@ def test_a_gradient_through_what_is_fed() -> None:
 
 
 def test_feeds_of_a_pruned_program_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of any other program, while they are alike."""
+    """The feeds of a pruned program are checked once while they are alike."""
     looked, own = list[Any](), runner.single_feed
 
     def noted(*given: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Buckets of feeds with lengths: padding adds sequences, and results are those of the feed."""
+"""Buckets of feeds with lengths: padding adds sequences, and the results do not change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUCKETS = Buckets({"batch": powers_of_two(2), "rows": multiples_of(8)})
 def emit(
     type: str, out: str = "Out", *, level: int = 1, inputs: dict[str, Any], **attrs: Any
 ) -> Variable:
-    """An operator on sequences, as saved programs have them."""
+    """Append an operator on sequences, as in saved programs."""
     helper = LayerHelper(type)
     made = helper.temporary()
     helper.append_op(type, inputs, {out: made}, attrs)
@@ -33,7 +33,7 @@ def emit(
 
 
 def ragged(feed: str, *shape: int, dtype: str = "float32") -> Any:
-    """A feed of rows with lengths beside it."""
+    """Declare a feed of rows with its lengths."""
     made = static.data(feed, [None, *shape], dtype)
     made.lod_level = 1
     static.data(f"{feed}@lens", [None], "int64")
@@ -41,7 +41,7 @@ def ragged(feed: str, *shape: int, dtype: str = "float32") -> Any:
 
 
 def through(layer: Any, x: Any) -> Any:
-    """A layer of rows, which are sequences still, as all that it computes on the way."""
+    """Apply a layer to rows, and mark its results as sequences."""
     block = static.default_main_program().global_block()
     before, made = len(block.ops), layer(x)
     for op in block.ops[before:]:
@@ -51,7 +51,7 @@ def through(layer: Any, x: Any) -> Any:
 
 
 def words() -> Built:
-    """Embeddings through each operator on sequences, and a classifier of what is pooled."""
+    """Build embeddings through each operator on sequences, and a classifier of their pools."""
     label = static.data("label", [None, 1], "int64")
     rows = through(nn.Embedding(12, 4), ragged("words", dtype="int64"))
     weights = [
@@ -104,7 +104,7 @@ def test_results_are_those_of_the_feed() -> None:
 
 
 def two() -> Built:
-    """Two feeds with sequences of their own lengths, equally many."""
+    """Build two feeds with separate lengths, and equally many sequences."""
     made = [through(nn.Linear(2, 3), ragged(name, 2)) for name in "ab"]
     pools = [emit("sequence_pool", level=0, inputs={"X": x}, pooltype="MAX") for x in made]
     loss = paddle.mean(pools[0] * pools[1])
@@ -126,7 +126,7 @@ def test_two_feeds_have_rows_of_their_own() -> None:
 
 
 def windows() -> Built:
-    """What each word of a sequence meets beside it."""
+    """Build a convolution over each word and its neighbors."""
     filters = static.create_parameter([6, 4], "float32")
     found = emit("sequence_conv", inputs={"X": ragged("x", 2), "Filter": filters}, contextLength=3)
 
@@ -161,7 +161,7 @@ def test_rows_are_not_sequences() -> None:
 def test_what_is_added_are_whole_sequences(
     lengths: list[int], batch: int, rows: int, most: int
 ) -> None:
-    """The lengths add up to the rows, and no sequence that is added is empty."""
+    """The lengths add up to the rows, and no added sequence is empty."""
     buckets = Buckets({"batch": powers_of_two(batch, most), "rows": multiples_of(rows)})
     found = {"batch": len(lengths), "rows": sum(lengths)}
     sizes = fit_sizes(buckets, found, {"x": ("rows", "batch")})

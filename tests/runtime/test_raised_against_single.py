@@ -1,4 +1,4 @@
-"""Random programs with explicit gradients: raised, and operator by operator, they agree.
+"""Random programs with explicit gradients agree, raised and operator by operator.
 
 The backward pass is the standard one, with one change at most: a gradient scaled or set to zero on
 its way, or left out of a sum.
@@ -28,7 +28,7 @@ BINARY = ("elementwise_add", "elementwise_mul", "matmul_v2", "sum")
 
 
 class Builder:
-    """A program as a file would give it, with its backward pass."""
+    """A program as read from a file, with its backward pass."""
 
     def __init__(self) -> None:
         self.program = Program()
@@ -110,7 +110,7 @@ class Builder:
             self.add(f"{op.type}_grad", given, made)
 
     def change(self, how: str, where: int) -> None:
-        """One change behind one of the operators that make gradients."""
+        """Insert one change after one of the gradient operators."""
         ops = self.block.ops
         start = next(i for i, op in enumerate(ops) if op.type == "reduce_mean_grad")
         at = start + where % (len(ops) - start)

@@ -1,4 +1,4 @@
-"""Buckets of recurrent networks, batch statistics and metrics: the numbers of the feed itself."""
+"""Buckets of recurrent networks, batch statistics and metrics give the unpadded numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUCKETS = Buckets(
 
 
 def trained(outputs: list[Any], *wrt: Any) -> list[Any]:
-    """The outputs, a loss of them all that SGD makes smaller, and its gradients."""
+    """Return a loss of all outputs, minimized by SGD, with outputs and gradients."""
     loss = sum((paddle.mean(out * out) for out in outputs), start=paddle.zeros([]))
     gradients = static.gradients([loss], list(wrt)) if wrt else []
     paddle.optimizer.SGD(0.5).minimize(loss)
@@ -32,7 +32,7 @@ def trained(outputs: list[Any], *wrt: Any) -> list[Any]:
 
 
 def sequences(**feeds: Callable[[Any, int, int], Any]) -> Callable[[Any, int, int], Feed]:
-    """A feed of x [rows, length, 3], and others."""
+    """Build a feed of x [rows, length, 3], and others."""
 
     def feed(generator: Any, rows: int, length: int) -> Feed:
         x = generator.normal(size=(rows, length, 3)).astype("float32")
@@ -42,12 +42,12 @@ def sequences(**feeds: Callable[[Any, int, int], Any]) -> Callable[[Any, int, in
 
 
 def lengths(generator: Any, rows: int, length: int) -> Any:
-    """Up to one more than there are steps, which counts as all of them."""
+    """Draw lengths up to the number of steps plus one, which counts as all."""
     return generator.integers(1, length + 2, rows)
 
 
 def short_lengths(generator: Any, rows: int, length: int) -> Any:
-    """As `lengths`, in int32."""
+    """Draw lengths in int32."""
     return lengths(generator, rows, length).astype("int32")
 
 
@@ -58,7 +58,7 @@ def data() -> Any:
 
 
 def network(kind: str, **given: Any) -> Callable[[], Built]:
-    """A network of nn over x, and what remains of its outputs after the last step."""
+    """Build a network of nn over x, and layers on its last step."""
 
     def build() -> Built:
         x = data()
@@ -71,7 +71,7 @@ def network(kind: str, **given: Any) -> Callable[[], Built]:
 
 
 def with_lengths() -> Built:
-    """Two layers, both ways, on sequences that end early."""
+    """Build two bidirectional layers on sequences that end early."""
     x, ends = data(), static.data("ends", [None], "int64")
     out, (h, c) = nn.LSTM(3, 4, 2, "bidirect")(x, sequence_length=ends)
     # the length of a vector of zeros has no derivative
@@ -80,21 +80,21 @@ def with_lengths() -> Built:
 
 
 def own_lengths() -> Built:
-    """A cell whose outputs past the lengths are what it makes of them."""
+    """Build a cell that computes its own outputs past the lengths."""
     x, ends = data(), static.data("ends", [None], "int32")
     out, state = nn.RNN(nn.GRUCell(3, 4), is_reverse=True)(x, sequence_length=ends)
     return trained([out, state], x), sequences(ends=short_lengths)
 
 
 def backwards() -> Built:
-    """A walk from the last step, which turns its inputs and its outputs."""
+    """Build a walk from the last step, which reverses its inputs and outputs."""
     x = data()
     out, state = nn.RNN(nn.SimpleRNNCell(3, 4), is_reverse=True)(x)
     return trained([out, state], x), sequences()
 
 
 def with_states() -> Built:
-    """Initial states that are fed, time first."""
+    """Build a network with fed initial states, time first."""
     s, h = static.data("s", [None, None, 3], "float32"), static.data("h", [1, None, 4], "float32")
     h.stop_gradient = False
     out, state = nn.GRU(3, 4, time_major=True)(s, h)
@@ -109,7 +109,7 @@ def with_states() -> Built:
 
 
 def walk() -> Built:
-    """A step written by hand, whose memory grows without end."""
+    """Build a hand-written step whose memory grows without bound."""
     x = data()
     steps = paddle.transpose(x, [1, 0, 2])
     rnn = fluid.layers.StaticRNN()
@@ -125,7 +125,7 @@ def walk() -> Built:
 
 
 def stack() -> Built:
-    """layers.lstm both ways: walks, from the end too."""
+    """Build bidirectional layers.lstm, with walks from both ends."""
     x = data()
     steps = paddle.transpose(x, [1, 0, 2])
     zeros = paddle.unsqueeze(paddle.sum(x, [1, 2]) * 0.0, [0, 2])
@@ -135,14 +135,14 @@ def stack() -> Built:
 
 
 def cells() -> Built:
-    """fluid.layers.rnn from the end."""
+    """Build fluid.layers.rnn from the end."""
     x = data()
     out, state = fluid.layers.rnn(fluid.layers.GRUCell(4), x, is_reverse=True)
     return trained([out, state], x), sequences()
 
 
 def normalised() -> Built:
-    """Batch norms over rows and over steps, whose running statistics are state."""
+    """Build batch norms over rows and steps, whose running statistics are state."""
     x, image = data(), static.data("image", [None, 2, 3, 3], "float32")
     steps = nn.BatchNorm1D(3, momentum=0.7, data_format="NLC")(x)
     out = static.nn.batch_norm(image, act="relu", momentum=0.5)
@@ -157,7 +157,7 @@ def normalised() -> Built:
 
 
 def metrics() -> Built:
-    """Counts of what is right, so far and in this batch."""
+    """Build counts of correct predictions, in all and in this batch."""
     x, answer = static.data("image", [None, 3], "float32"), static.data("answer", [None, 1])
     label = paddle.cast(answer, "int64")
     scores = F.softmax(nn.Linear(3, 3)(x))
@@ -185,7 +185,7 @@ def metrics() -> Built:
 
 
 def branches() -> Built:
-    """A loop as long as the rows say, then a branch."""
+    """Build a data-dependent loop, then a branch."""
     x, k = static.data("image", [None, 3], "float32"), static.data("k", [None, 1], "int64")
     step = nn.Linear(3, 3)
     longest, i = paddle.max(k), paddle.full([], 0, "int64")
@@ -237,7 +237,7 @@ def test_results_are_those_of_the_feed(name: str) -> None:
 
 
 def plain(*shape: int) -> Any:
-    """A feed whose axes stay as they are."""
+    """Declare a feed that is not padded."""
     return static.data("z", [None, *shape], "float32")
 
 
@@ -254,7 +254,7 @@ def two_walks(x: Any) -> Any:
 
 
 def grows(x: Any) -> Any:
-    """A loop whose value is that of another feed, then has the rows of x."""
+    """Build a loop whose value is another feed first, then has the rows of x."""
     i, rows = paddle.full([], 0, "int64"), paddle.mean(x, 1)
     return static.nn.while_loop(
         lambda i, h: i < 2, lambda i, h: [i + 1, rows * 2.0], [i, plain(3)]
@@ -270,7 +270,7 @@ def accuracy(x: Any) -> Any:
 
 
 def channels(x: Any) -> Any:
-    """Statistics of each step: there is no telling how many parameters that takes."""
+    """Build statistics of each step, whose number of parameters is unknown."""
     mean, variance = (static.data(name, [None], "float32") for name in ("mean", "variance"))
     return F.batch_norm(x, mean, variance, training=True)
 

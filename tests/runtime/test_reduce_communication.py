@@ -1,4 +1,4 @@
-"""reduce_strategy=Reduce: owners, conflicts with other flags, and how parameters travel."""
+"""reduce_strategy=Reduce: owners, conflicts with other flags, and parameter traffic."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from graphopt_tests.runtime.trainings import (
 
 
 def test_fetched_gradients_are_summed_on_the_owner_only() -> None:
-    """X = 1 .. 4 on two devices: the owner has the sum, the other one its own share."""
+    """With X = 1 .. 4 on two devices, the owner has the sum, the other one its own share."""
     net = fc_mean(rate=1.0)
     (merged,) = net.run(rows(1, 2, 3, 4), "w@GRAD", net.parallel(2, reduce_strategy=REDUCE))
     close(merged, [[2.5], [1.75]])
@@ -43,7 +43,7 @@ def test_fetched_gradients_are_summed_on_the_owner_only() -> None:
     ("devices", "owners"), [(2, [0, 1, 0, 1, 0, 0, 1, 1]), (3, [0, 1, 2, 0, 1, 2, 1, 1])]
 )
 def test_owners(devices: int, owners: list[int]) -> None:
-    """Gradients in backward order go to the device with the fewest elements so far."""
+    """In backward order, each gradient goes to the device with the fewest elements so far."""
 
     def make() -> tuple[Variable, Variable]:
         hidden = static.data("x", [None, 6], "float32")
@@ -66,7 +66,7 @@ def test_owners(devices: int, owners: list[int]) -> None:
 
 @pytest.mark.exhaustive
 def test_conflicts() -> None:
-    """Reduce switches off what needs whole gradients, AllReduce what joins gathers; both say so."""
+    """Reduce disables flags on whole gradients, AllReduce flags on gathers; both report it."""
     net = regression()
     for flags, text in (
         ({"reduce_strategy": REDUCE, "fuse_all_reduce_ops": True}, "fuse_all_reduce_ops: "),
@@ -85,7 +85,7 @@ def test_conflicts() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("joined", [True, False])
 def test_fuse_broadcast_ops(joined: bool) -> None:
-    """One gather for all small parameters, or one for each: in the IR and in StableHLO."""
+    """All small parameters share one gather, or each has one: in the IR and in StableHLO."""
     net = regression(lambda: paddle.optimizer.Momentum(0.1))
     program = net.parallel(2, reduce_strategy=REDUCE, fuse_broadcast_ops=joined)
     wanted = trained(net, net.parallel(2))

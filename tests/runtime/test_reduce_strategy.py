@@ -1,6 +1,6 @@
-"""reduce_strategy=Reduce: updates and optimizer state are spread over the devices.
+"""reduce_strategy=Reduce: updates and optimizer state are sharded over the devices.
 
-It is the same training as AllReduce; only where things lie and what travels differ.
+It trains as AllReduce does; only storage and traffic differ.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ EXHAUSTIVE = ("Lars", "NAdam", "Rprop")
     ],
 )
 def test_every_optimizer(name: str) -> None:
-    """Losses, parameters and state are those of AllReduce; w [3, 2] has padding on 4 devices."""
+    """Losses, parameters and state equal AllReduce's; w [3, 2] is padded on 4 devices."""
     net = regression(lambda: OPTIMIZERS[name](0.05))
     program = net.parallel(4, reduce_strategy=REDUCE)
     wanted = trained(net, net.parallel(4))
@@ -76,7 +76,7 @@ QUICK_CLIPS = {("value", None), ("norm", "L1"), ("global", "L2")}
     ],
 )
 def test_clips_and_decay(clip: str | None, decay: str | None) -> None:
-    """Norms are those of whole gradients, whatever part of them a device has."""
+    """Norms are of whole gradients, whatever a device's shard."""
     kinds = {"L1": paddle.regularizer.L1Decay, "L2": paddle.regularizer.L2Decay}
 
     def optimizer() -> Any:
@@ -107,7 +107,7 @@ def test_clips_and_decay(clip: str | None, decay: str | None) -> None:
     ],
 )
 def test_every_mapper(devices: int, count: int, mapper: str) -> None:
-    """One device, several, uneven rows, more places than devices."""
+    """Reduce works on one device, several, uneven rows, and more places than devices."""
     net = regression(lambda: paddle.optimizer.Adam(0.1, grad_clip=CLIPS["global"]()))
     program = net.parallel(devices, reduce_strategy=REDUCE)
     wanted = trained(net, net.parallel(devices), count)
@@ -117,7 +117,7 @@ def test_every_mapper(devices: int, count: int, mapper: str) -> None:
 
 
 def test_one_device_is_all_reduce() -> None:
-    """With one rank in all, Reduce is AllReduce, and reads back as Reduce."""
+    """On one device Reduce acts as AllReduce, and reads back as Reduce."""
     net = regression()
     program = net.parallel(1, reduce_strategy=REDUCE)
     trained(net, program)
@@ -126,7 +126,7 @@ def test_one_device_is_all_reduce() -> None:
 
 
 def test_state_is_spread() -> None:
-    """A device holds its share of each state, and parameters whole."""
+    """A device holds its share of each state, and whole parameters."""
     net = regression(lambda: paddle.optimizer.Adam(0.1), width=6)
     program = net.parallel(4, reduce_strategy=REDUCE)
     trained(net, program, width=6)
@@ -167,7 +167,7 @@ def test_batch_norm_and_unsynchronised_statistics() -> None:
 
 
 def test_scope_reads_and_writes_are_whole() -> None:
-    """Reads give the whole state, writes and a new start reach every device's part."""
+    """Reads give the whole state; writes and a restart reach every device's shard."""
     net = regression(lambda: paddle.optimizer.Momentum(0.1))
     feed = regression_feed(8)
     program, other = net.parallel(4, reduce_strategy=REDUCE), net.parallel(4)
@@ -191,7 +191,7 @@ def test_scope_reads_and_writes_are_whole() -> None:
 
 
 def test_a_run_that_fetches_state_gets_all_of_it() -> None:
-    """A fetched velocity is put together on every device."""
+    """A fetched velocity is gathered on every device."""
     net = regression(lambda: paddle.optimizer.Momentum(0.1))
     (merged,) = net.run(regression_feed(8), "w_velocity_0", net.parallel(4, reduce_strategy=REDUCE))
     close(merged, np.tile(value("w_velocity_0"), (4, 1)))
@@ -199,7 +199,7 @@ def test_a_run_that_fetches_state_gets_all_of_it() -> None:
 
 @pytest.mark.exhaustive
 def test_strategies_take_turns() -> None:
-    """Plain runs, AllReduce and Reduce on 2 and 4 devices, one after the other on one scope."""
+    """Plain runs, AllReduce and Reduce on 2, 4 and 6 devices alternate on one scope."""
     net = regression(lambda: paddle.optimizer.Adam(0.1))
     programs: list[Any] = [
         net.parallel(4, reduce_strategy=REDUCE),
@@ -219,7 +219,7 @@ def test_strategies_take_turns() -> None:
 
 
 def test_save_and_load(tmp_path: Any) -> None:
-    """A checkpoint has whole arrays; training goes on from it under the other strategy."""
+    """A checkpoint has whole arrays; training continues from it under the other strategy."""
     net = regression(lambda: paddle.optimizer.Adam(0.1))
     program = net.parallel(4, reduce_strategy=REDUCE)
     feed = regression_feed(8)
@@ -235,7 +235,7 @@ def test_save_and_load(tmp_path: Any) -> None:
 
 @pytest.mark.exhaustive
 def test_mixed_precision_master_weights() -> None:
-    """float32 master weights lie in parts, too, and the parameters are rounded copies of them."""
+    """float32 master weights are sharded, too, and the parameters are rounded copies."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 3], "float32")
@@ -265,7 +265,7 @@ def test_mixed_precision_master_weights() -> None:
 
 @pytest.mark.exhaustive
 def test_fuse_adamw_goes_together_with_it() -> None:
-    """One fused update works on the parts of all parameters."""
+    """One fused update works on the shards of all parameters."""
     net = regression(lambda: paddle.optimizer.AdamW(0.1))
     program = net.parallel(4, reduce_strategy=REDUCE, fuse_adamw=True)
     wanted = trained(net, net.parallel(4))
@@ -275,7 +275,7 @@ def test_fuse_adamw_goes_together_with_it() -> None:
 
 
 def test_what_needs_the_whole_is_told() -> None:
-    """An op between gradient and update that is not elementwise reads whole values, and says so."""
+    """A non-elementwise op between gradient and update reads whole values, and is reported."""
 
     net = changed_gradient(lambda grad: grad - paddle.mean(grad, axis=0, keepdim=True))
     program = net.parallel(2, reduce_strategy=REDUCE)
@@ -289,7 +289,7 @@ def test_what_needs_the_whole_is_told() -> None:
 
 
 def changed_gradient(change: Callable[[Variable], Variable]) -> Net:
-    """A layer of w [3, 2] whose gradient is changed before momentum gets it."""
+    """Build a layer of w [3, 2] whose gradient is changed before momentum."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 3], "float32")
@@ -304,7 +304,7 @@ def changed_gradient(change: Callable[[Variable], Variable]) -> Net:
 
 
 def test_a_check_of_all_elements_stays_in_parts() -> None:
-    """Whether a whole gradient is finite takes one number of each device, as loss scaling does."""
+    """A check for finite gradients, as in loss scaling, reduces shards to one number a device."""
 
     def change(grad: Variable) -> Variable:
         finite = paddle.all(paddle.isfinite(grad))
@@ -326,7 +326,7 @@ def test_a_check_of_all_elements_stays_in_parts() -> None:
 
 
 def test_noise_of_each_device_has_no_parts() -> None:
-    """A gradient to which every device adds other numbers is left to the devices."""
+    """A gradient that differs between devices is not sharded."""
     net = changed_gradient(lambda grad: grad + paddle.uniform([3, 2], "float32", 0.0, 1e-3))
     program = net.parallel(2, reduce_strategy=REDUCE)
     net.run({"x": regression_feed(4)["x"]}, (), program)

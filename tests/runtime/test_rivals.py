@@ -1,4 +1,4 @@
-"""Rivals of steps: when one is made, what it computes, which form goes on, and what is kept."""
+"""Rival forms of steps: their start, their numbers, the choice of the winner, and its record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WHOLE = 2 + 2 * (TURNS + 1)
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A rival is made at the first run, on a machine where all kernels work; nothing is seeded."""
+    """Compile a rival at the first run, with all kernels available and no seed."""
     monkeypatch.setattr(policy, "RUNS", 0)
     monkeypatch.setattr(policy, "SECONDS", -1.0)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
@@ -50,7 +50,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the time of the rival's runs as a part of the others'."""
+    """Return a function that sets the time of the rival's runs relative to the others'."""
 
     def by(ratio: float) -> None:
         def ended(self: Forms, results: Any) -> None:
@@ -67,7 +67,7 @@ def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def network() -> Net:
-    """A layer whose weight's gradient has a kernel, trained with momentum from known weights."""
+    """Build a layer whose weight's gradient has a kernel, trained with momentum."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 32], "float32")
@@ -85,7 +85,7 @@ FEED = {"x": np.random.default_rng(0).normal(size=(256, 32)).astype("float32")}
 
 
 def trained(runs: int) -> tuple[Net, list[Any]]:
-    """A network after some steps, with its losses and its weights."""
+    """Train a network for some steps; return it with its losses and weights."""
     with static.scope_guard(static.Scope()):
         net = network()
         found: list[Any] = [net.run(FEED, net.loss)[0] for _ in range(runs)]
@@ -99,7 +99,7 @@ def form(net: Net) -> str:
 
 @pytest.mark.exhaustive
 def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
-    """The training goes on with it where it was; the next process begins with it."""
+    """The training continues with the winner, and the next process begins with it."""
     paddle.set_flags({KERNELS: "off"})
     _, wanted = trained(WHOLE + 2)
     paddle.set_flags({KERNELS: "auto"})
@@ -116,7 +116,7 @@ def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
 def test_a_rival_that_wins_beside_a_run(
     timed: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of the own form, during which another thread settles the rival, loses nothing."""
+    """If another thread settles the rival during a run, no state is lost."""
     timed(0.5)
     original = Forms.next
 
@@ -135,7 +135,7 @@ def test_a_rival_that_wins_beside_a_run(
 
 
 def inference() -> tuple[Any, Any, Any]:
-    """The run of a convolution with a bias and a relu, its executor and its program."""
+    """Build a convolution with a bias and a relu; return its run, executor and program."""
     main, start = static.Program(), static.Program()
     with static.program_guard(main, start), paddle.utils.unique_name.guard():
         x = static.data("image", [None, 16, 9, 9], "float32")
@@ -148,7 +148,7 @@ def inference() -> tuple[Any, Any, Any]:
 
 
 def test_packed_filters(timed: Callable[[float], None]) -> None:
-    """The winner reads filters as its kernel does, also of weights that change."""
+    """The winner reads filters in its kernel's layout, also when weights change."""
     timed(0.5)
     paddle.seed(5)
     generator.default_generator().seeded = False
@@ -167,7 +167,7 @@ def test_packed_filters(timed: Callable[[float], None]) -> None:
 
 
 def test_a_rival_that_loses(timed: Callable[[float], None]) -> None:
-    """The step stays as it is, and no other process tries again."""
+    """The step does not change, and no other process tries again."""
     timed(1.25)
     net, _ = trained(WHOLE)
     assert form(net).endswith("oneDNN was tried, which takes 1.25 of the time")
@@ -198,7 +198,7 @@ def test_a_rival_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few runs have no rival, and neither has a short time."""
+    """After few runs, or a short time, a step has no rival."""
     monkeypatch.setattr(policy, "RUNS", RUNS)
     assert form(trained(4)[0]).endswith(NOT_YET)
     monkeypatch.setattr(policy, "RUNS", 0)
@@ -208,7 +208,7 @@ def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.exhaustive
 def test_what_is_lowered_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as the full form is ready, also while oneDNN is tried later."""
+    """The lowered module is released when the full form is ready, also if oneDNN follows."""
     lowered: list[weakref.ref[Any]] = []
     original = XlaForms._lower
 
@@ -242,7 +242,7 @@ def test_flags_that_allow_none(flags: Mapping[str, Any]) -> None:
 
 @pytest.mark.exhaustive
 def test_steps_without_a_rival() -> None:
-    """A training from a seed ends with the same bits in every run; replicas run one form."""
+    """A seeded training keeps its bits in every run, and replicas run one form: no rival."""
     net = network()
     net.main.random_seed = 5
     for _ in range(4):
@@ -256,7 +256,7 @@ def test_steps_without_a_rival() -> None:
 
 
 def test_an_outcome_that_cannot_be_read(tmp_path: Path) -> None:
-    """Without a file there is none; a damaged one is removed."""
+    """A missing file is no outcome; a damaged one is removed."""
 
     file = tmp_path / "rivals" / "a"
     assert read_ratio(None) is None

@@ -1,4 +1,4 @@
-"""Models whose layers are rolled up train as those whose layers are not, and compile faster."""
+"""Models with rolled layers train as those with unrolled layers, and compile faster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNROLLED = "roll-layers,stack-state"
 
 
 def model(dropout: float) -> tuple[Any, Any]:
-    """The loss of a row of layers with a value that goes past each, and a program to test it."""
+    """Build layers with a residual value; return the loss and a test program."""
     x = static.data("x", [None, WIDTH], "float32")
     hidden = x
     for _ in range(LAYERS):
@@ -34,7 +34,7 @@ def model(dropout: float) -> tuple[Any, Any]:
 
 
 class Trained:
-    """What some steps of training with tests in between gave."""
+    """The results of some training steps with tests in between."""
 
     def __init__(
         self,
@@ -78,12 +78,12 @@ class Trained:
                 self.compiled += program._compiled_programs()
 
     def kinds(self) -> set[str]:
-        """The ops of all programs."""
+        """Return the op names of all programs."""
         return {op.name for compiled in self.compiled for op in compiled.module.walk()}
 
 
 def assert_same(make: Callable[[], Any], **settings: Any) -> Trained:
-    """Rolled and unrolled give the same numbers; the rolled one."""
+    """Check that rolled and unrolled layers give the same numbers; return the rolled run."""
     rolled = Trained(make, **settings)
     paddle.set_flags({"FLAGS_graphopt_without": UNROLLED})
     try:
@@ -99,13 +99,13 @@ def assert_same(make: Callable[[], Any], **settings: Any) -> Trained:
 
 
 def sizes(trained: Trained) -> list[int]:
-    """How many arrays of state each program that updates some passes on."""
+    """Count the state arrays of each program with updates."""
     return [len(c.plan.updated) for c in trained.compiled if c.plan.updated]
 
 
 @pytest.mark.exhaustive
 def test_adamw_with_dropout_on_stacks() -> None:
-    """Same losses, tests in between, state; 20 arrays instead of 170."""
+    """Losses, tests in between, and state agree, with 20 arrays instead of 170."""
     trained = assert_same(lambda: paddle.optimizer.AdamW(0.01), dropout=0.3)
     assert "pd.layers" in trained.kinds()
     assert sizes(trained) == [20]
@@ -113,7 +113,7 @@ def test_adamw_with_dropout_on_stacks() -> None:
 
 @pytest.mark.slow
 def test_checkpoints_and_fetches() -> None:
-    """Saving, loading and fetching go by the names of single variables."""
+    """Saving, loading and fetching use the names of single variables."""
 
     def make() -> Any:
         return paddle.optimizer.Momentum(0.1, 0.9)
@@ -125,13 +125,13 @@ def test_checkpoints_and_fetches() -> None:
 
 @pytest.mark.slow
 def test_load_between_steps(tmp_path: Path) -> None:
-    """What is loaded is what the next step starts from."""
+    """The next step starts from the loaded values."""
     assert_same(lambda: paddle.optimizer.Momentum(0.1, 0.9), folder=tmp_path)
 
 
 @pytest.mark.slow
 def test_clipping_and_decay_are_of_stacks() -> None:
-    """Norms, scales and decay do not take stacks apart."""
+    """Norms, scales and decay work on whole stacks."""
 
     def make() -> Any:
         clip = paddle.nn.ClipGradByGlobalNorm(0.1)
@@ -146,7 +146,7 @@ def test_clipping_and_decay_are_of_stacks() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_memory_optimize_computes_layers_again(devices: int) -> None:
-    """The layers say so themselves."""
+    """The layers are marked to be recomputed."""
     trained = assert_same(
         lambda: paddle.optimizer.Adam(0.01), dropout=0.2, devices=devices, memory_optimize=True
     )
@@ -156,7 +156,7 @@ def test_memory_optimize_computes_layers_again(devices: int) -> None:
 
 @pytest.mark.exhaustive
 def test_state_in_parts_is_no_stack() -> None:
-    """reduce_strategy=Reduce has state in parts on the devices, and says so."""
+    """Under reduce_strategy=Reduce, state is sharded, and the pass declines."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
     trained = Trained(lambda: paddle.optimizer.SGD(0.1), devices=2, reduce_strategy=reduce)
     reasons = {d.reason.name for c in trained.compiled for d in c.report.declined("roll-layers")}
@@ -165,7 +165,7 @@ def test_state_in_parts_is_no_stack() -> None:
 
 @pytest.mark.exhaustive
 def test_updates_without_a_form_for_stacks() -> None:
-    """Layers with updates that stacks do not have stay as they are in training."""
+    """In training, layers whose updates have no stacked form are not rolled."""
     trained = Trained(lambda: paddle.optimizer.RMSProp(0.01))
     train = next(c for c in trained.compiled if c.plan.updated)
     assert "pd.layers" not in {op.name for op in train.module.walk()}

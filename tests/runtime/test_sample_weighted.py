@@ -1,4 +1,4 @@
-"""with_data_parallel(sample_weighted=True): devices count by their rows, Paddle's do not."""
+"""with_data_parallel(sample_weighted=True) weights devices by their rows, unlike Paddle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from graphopt_tests.runtime.nets import (
 
 
 def weighted(net: Net, devices: int, **flags: Any) -> CompiledProgram:
-    """The program on several devices that count by their rows."""
+    """Compile the program for several devices, weighted by their rows."""
     return CompiledProgram(net.main).with_data_parallel(
         net.loss.name,
         strategy(**flags),
@@ -46,7 +46,7 @@ def weighted(net: Net, devices: int, **flags: Any) -> CompiledProgram:
     ],
 )
 def test_uneven_rows(devices: int, count: int, gradient: float, seeds: list[float]) -> None:
-    """The gradient is that of one device with all rows; the loss's gradients show the weights."""
+    """The gradient equals one device's with all rows; the loss's gradients show the weights."""
     net = fc_mean(rate=1.0)
     program = weighted(net, devices)
     feed = rows(*range(1, count + 1))
@@ -73,21 +73,21 @@ def test_as_one_device(reduce: str, devices: int, count: int) -> None:
 
 
 def test_without_it_the_devices_count_alike() -> None:
-    """Paddle's rule: the mean of the devices' means is not the mean over all rows."""
+    """By Paddle's rule, the mean of the devices' means is not the mean over all rows."""
     net = fc_mean(rate=1.0)
     (found,) = net.run(rows(1, 2, 3), "w@GRAD", net.parallel(2))
     close(found, [[2.25], [2.25]])
 
 
 def test_it_needs_an_average() -> None:
-    """One and Customized say themselves how much each device counts."""
+    """One and Customized set the weight of each device themselves, and are refused."""
     net = fc_mean()
     with pytest.raises(ValueError, match=r"sample_weighted goes with .* CoeffNumDevice only"):
         net.run(rows(1, 2, 3), (), weighted(net, 2, gradient_scale_strategy="One"))
 
 
 def test_it_needs_rows() -> None:
-    """A program whose feeds all have fixed sizes has nothing to count."""
+    """A program whose feeds all have fixed sizes has no rows to count, and is refused."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [2, 1], "float32")

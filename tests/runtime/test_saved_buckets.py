@@ -1,4 +1,4 @@
-"""Saved recurrent models in buckets: the rnn operator, and operators on sequences with lengths."""
+"""Saved recurrent models in buckets: the rnn operator, and operators on sequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphopt_tests.runtime.test_models import (
 
 
 def assert_same(model: LoadedModel, feeds: list[dict[str, Any]], buckets: Buckets) -> None:
-    """The outputs of all feeds, from fewer programs."""
+    """Check that buckets preserve the outputs of all feeds, with fewer programs."""
     exact = static.Executor(paddle.CPUPlace())
     padded = static.Executor(paddle.CPUPlace(), buckets=buckets)
     for feed in feeds:
@@ -37,7 +37,7 @@ def assert_same(model: LoadedModel, feeds: list[dict[str, Any]], buckets: Bucket
 
 @pytest.mark.exhaustive
 def test_a_saved_rnn_with_states_of_its_own() -> None:
-    """Its first states have the sizes of the feed, and get the rows that are added to it."""
+    """Its initial states have the sizes of the feed, and get the added rows."""
     saved = CASES["infer_lstm_classifier/model_pir_v3.json"]
     model = load(saved)
     put_parameters(model)
@@ -50,7 +50,7 @@ def test_a_saved_rnn_with_states_of_its_own() -> None:
 
 @pytest.mark.exhaustive
 def test_saved_sequences() -> None:
-    """The lengths of a feed of Paddle 1.8."""
+    """A model of Paddle 1.8 on sequences runs in buckets."""
     model, given, _ = sequence_case()
     words = given["words"]
     feeds = [

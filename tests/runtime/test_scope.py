@@ -1,4 +1,4 @@
-"""Scopes: where values live, what runs leave there, and how data-parallel programs see writes."""
+"""Scopes: where values are stored, which remain after runs, and writes in data-parallel runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FEED = rows(0, 1, 2, 3)
 
 
 def test_lookup_goes_to_the_parents() -> None:
-    """`var` is local, `find_var` is not, and unknown names are None."""
+    """`var` is local, `find_var` searches parents, and unknown names are None."""
     scope = static.Scope()
     kid = scope.new_scope()
     slot = scope.var("a")
@@ -25,7 +25,7 @@ def test_lookup_goes_to_the_parents() -> None:
 
 
 def test_values_before_the_first_write() -> None:
-    """A variable exists without a value: as an array it is empty, as in Paddle."""
+    """A variable may exist without a value: as an array it is empty, as in Paddle."""
     slot = static.Scope().var("a")
     tensor = slot.get_tensor()
     assert not slot.is_initialized() and not tensor._is_initialized()
@@ -35,7 +35,7 @@ def test_values_before_the_first_write() -> None:
 
 
 def test_a_tensor_keeps_lengths() -> None:
-    """They stay with the variable, as offsets or as lengths."""
+    """Lengths stay with the variable, as offsets or as lengths."""
     slot = static.Scope().var("a")
     slot.get_tensor().set(np.zeros((5, 2)))
     slot.get_tensor().set_lod([[0, 2, 5]])
@@ -53,7 +53,7 @@ def test_a_tensor_keeps_lengths() -> None:
 
 
 def test_scope_guard_restores() -> None:
-    """Also after an exception; other things than scopes are refused."""
+    """The scope is restored, also after an exception; other objects are refused."""
     outer = static.global_scope()
     inner = static.Scope()
     with pytest.raises(ZeroDivisionError), static.scope_guard(inner):
@@ -66,7 +66,7 @@ def test_scope_guard_restores() -> None:
 
 @pytest.mark.parametrize("devices", [0, 2])
 def test_only_persistable_variables_stay(devices: int) -> None:
-    """Temporaries and feeds leave no trace."""
+    """Temporaries and feeds do not remain in the scope."""
     net = fc_mean()
     net.run(FEED, net.loss, net.parallel(devices) if devices else None)
     scope = static.global_scope()
@@ -76,7 +76,7 @@ def test_only_persistable_variables_stay(devices: int) -> None:
 
 
 def test_fed_state_stays() -> None:
-    """As in Paddle, for later runs as well; a program without operators stores it, too."""
+    """As in Paddle, fed state stays for later runs, also without operators."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x, kept = static.data("x", [2], "float32"), static.data("kept", [2], "float32")
@@ -97,7 +97,7 @@ def test_fed_state_stays() -> None:
 
 
 def test_writes_are_copies() -> None:
-    """The array that was written stays the caller's."""
+    """A write copies the caller's array."""
     net = fc_mean()
     mine = np.array([[5.0]], "float32")
     slot = static.global_scope().find_var("w")
@@ -110,7 +110,7 @@ def test_writes_are_copies() -> None:
 
 
 def test_values_that_do_not_fit() -> None:
-    """A wrong dtype or shape in the scope is an error that names both, not a wrong number."""
+    """A wrong dtype or shape in the scope is an error that names both."""
     net = fc_mean()
     slot = static.global_scope().find_var("w")
     assert slot is not None
@@ -124,7 +124,7 @@ def test_values_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize("count", [4, 3])
 def test_every_device_sees_writes(count: int) -> None:
-    """Unlike in Paddle, where device 0 alone would see them; even and uneven batches."""
+    """Every device sees a write, with even and uneven batches; in Paddle only device 0 does."""
     net = fc_mean(rate=1.0)
     program = net.parallel(2)
     feed = rows(*[1.0] * count)
@@ -168,7 +168,7 @@ def test_programs_take_turns() -> None:
 
 
 def test_reading_programs_leave_the_state_in_place() -> None:
-    """A test program on other devices makes a copy; training goes on with its own arrays."""
+    """A test program on other devices makes a copy; training keeps its own arrays."""
     net = fc_mean()
     test = net.main.clone(for_test=True)
     program = net.parallel(2)

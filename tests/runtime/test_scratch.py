@@ -1,4 +1,4 @@
-"""The memory of intermediate values stays with the process, and the numbers stay the same."""
+"""The memory of intermediate values stays with the process, and the numbers do not change."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ print(json.dumps({"losses": losses, "faults": faults[:STEPS]}))
 
 
 def ran(keeps: str) -> dict[str, list[Any]]:
-    """What a process says that trains for twelve steps, and for one in a thread."""
+    """Run a process that trains for twelve steps, and for one in a thread; return its report."""
     environment = {**os.environ, "FLAGS_graphopt_keep_scratch": keeps, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
@@ -78,7 +78,7 @@ def ran(keeps: str) -> dict[str, list[Any]]:
 def test_pages_are_mapped_once() -> None:
     """After the first steps the kernel maps few pages, and the losses have the same bits.
 
-    On a busy machine XLA's threads take blocks of their own in up to four of the first steps.
+    On a busy machine XLA's threads allocate their own blocks in up to four of the first steps.
     """
     kept, mapped = ran("1"), ran("0")
     assert len(kept["losses"]) == 13 and kept["losses"] == mapped["losses"]
@@ -86,14 +86,14 @@ def test_pages_are_mapped_once() -> None:
 
 
 def compiled(size: int) -> jax.stages.Compiled:
-    """An executable that keeps so many numbers until its end."""
+    """Compile an executable that holds so many numbers until its end."""
     sums = jax.jit(lambda x: (y := jax.numpy.cumsum(x) * 2, jax.numpy.sort(y)[::-1])[1].sum())
     return sums.lower(jax.ShapeDtypeStruct((size,), "float32")).compile()
 
 
 @dataclass
 class Heap:
-    """A heap that notes what is asked of it."""
+    """A heap that notes its requests."""
 
     asked: list[Any] = field(default_factory=list)
 
@@ -104,7 +104,7 @@ class Heap:
         self.asked.append("trim")
 
     def of(self, step: Scratch | None) -> list[Any]:
-        """What a run asks for."""
+        """Return the requests of a run."""
         assert step is not None
         del self.asked[:]
         with step:
@@ -125,7 +125,7 @@ def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
 
 
 def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
-    """Small steps are left alone, and so is everything without the flag and in other threads."""
+    """Small steps, other threads, and runs without the flag make no request."""
     small, large = compiled(1000), compiled(MAPPED // 4)
     assert temporary_bytes(small) < MAPPED <= temporary_bytes(large)
     assert temporary_bytes(lambda *_: ((), ())) == 0
@@ -143,7 +143,7 @@ def test_large_blocks_only(monkeypatch: pytest.MonkeyPatch, heap: Heap) -> None:
 
 
 def test_the_heap_of_a_smaller_block_does_not_shrink(heap: Heap) -> None:
-    """Its limits are set once, and its runs are left alone."""
+    """The heap's limits are set once, without requests in the runs."""
     function = compiled(HELD // 2)
     size = temporary_bytes(function)
     assert HELD <= size < MAPPED and scratch_of(function) is None
@@ -154,7 +154,7 @@ def test_the_heap_of_a_smaller_block_does_not_shrink(heap: Heap) -> None:
 
 
 def test_a_block_is_given_back_for_another(heap: Heap) -> None:
-    """Unless steps alternate for long."""
+    """A block is freed for another one, unless steps alternate for long."""
     function = compiled(MAPPED // 4)
     one, other = scratch_of(function), scratch_of(function)
     heap.of(one)
@@ -168,7 +168,7 @@ def test_a_block_is_given_back_for_another(heap: Heap) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "complex64", "bfloat16"])
 def test_feeds_begin_where_jax_does_not_copy(dtype: str) -> None:
-    """Large arrays are copied to an aligned place if need be; others are the same object."""
+    """Large arrays are copied to an aligned place if needed; others are not copied."""
     kind = jax.numpy.dtype(dtype)
     room = np.random.default_rng(0).integers(0, 2, COPIED_LATER + 1).astype(kind)
     for array in (room[1:], room[::-1], room[: COPIED_LATER // 4 * 4].reshape(4, -1).T):

@@ -1,4 +1,4 @@
-"""Random numbers: what a seed fixes, and what differs by step, operator and replica (1.5)."""
+"""Random numbers: the effect of seeds, and the differences by step, operator and replica (1.5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = 64
 
 
 def dropout_net(seed: int) -> Net:
-    """x [N, 1] through a dropout whose output is a mask when x is 1."""
+    """Build x [N, 1] through a dropout, whose output is a mask when x is 1."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 1], "float32")
@@ -32,7 +32,7 @@ def masks(net: Net, steps: int = 2, program: Any = None, count: int = ROWS) -> l
 
 
 def test_upscaled_in_training() -> None:
-    """What is kept is divided by 1 - p; about half of it is kept."""
+    """Kept elements are divided by 1 - p; about half of them are kept."""
     (mask,) = masks(dropout_net(0), 1)
     assert set(mask) == {0.0, 1.0}
     assert 16 < mask.sum() < 48
@@ -41,7 +41,7 @@ def test_upscaled_in_training() -> None:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("devices", [1, 2, 6])
 def test_a_program_seed_gives_one_mask(devices: int) -> None:
-    """The same at every step and on every replica."""
+    """With a program seed, every step and replica has the same mask."""
     net = dropout_net(7)
     count = ROWS * devices
     first, second = masks(net, 2, net.parallel(devices), count)
@@ -53,7 +53,7 @@ def test_a_program_seed_gives_one_mask(devices: int) -> None:
 
 @pytest.mark.parametrize("devices", [2, 6])
 def test_without_a_seed_everything_differs(devices: int) -> None:
-    """By step and by replica; `paddle.seed` starts the same sequence again."""
+    """Masks differ by step and replica; `paddle.seed` restarts the sequence."""
     net = dropout_net(0)
     count = ROWS * devices
     program = net.parallel(devices)
@@ -68,7 +68,7 @@ def test_without_a_seed_everything_differs(devices: int) -> None:
 
 
 def test_uneven_parts_draw_as_even_ones() -> None:
-    """A replica's numbers depend on its index, not on how the others are run."""
+    """A replica's numbers depend on its index alone."""
     net = dropout_net(0)
     program = net.parallel(2)
     paddle.seed(3)
@@ -93,7 +93,7 @@ def test_operators_draw_different_numbers() -> None:
 
 @pytest.mark.exhaustive
 def test_the_backward_pass_uses_the_same_mask() -> None:
-    """With and without a seed, on one device and on several."""
+    """The mask is the forward one, with and without a seed, on one or several devices."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 1], "float32")
@@ -122,7 +122,7 @@ def two_layers(seed: int) -> Net:
 
 
 def test_seeded_parameters_of_one_shape_are_equal() -> None:
-    """Paddle's surprising rule: the seed is each operator's, not the program's sequence."""
+    """As in Paddle, the seed is each operator's, not the program's sequence."""
     net = two_layers(5)
     first = value("fc_0.w_0")
     np.testing.assert_array_equal(first, value("fc_1.w_0"))
@@ -132,7 +132,7 @@ def test_seeded_parameters_of_one_shape_are_equal() -> None:
 
 
 def test_unseeded_parameters_differ() -> None:
-    """By parameter and by run; the generator's seed makes them reproducible."""
+    """They differ by parameter and run; the generator's seed makes them reproducible."""
     paddle.seed(11)
     net = two_layers(0)
     first = value("fc_0.w_0")
@@ -145,7 +145,7 @@ def test_unseeded_parameters_differ() -> None:
 
 
 def test_a_seed_that_comes_late_changes_nothing() -> None:
-    """It is copied into each operator when the operator is made."""
+    """An operator copies the seed when it is created."""
     net = dropout_net(0)
     net.main.random_seed = 9
     first, second = masks(net, 2)
@@ -161,7 +161,7 @@ def test_a_seed_that_comes_late_changes_nothing() -> None:
     ],
 )
 def test_dropout_modes(mode: str, train: float, test: float) -> None:
-    """What is kept in training, and what a test program gives."""
+    """Each mode has its scale in training and in a test program."""
     main = Program()
     with static.program_guard(main, Program()):
         x = static.data("x", [None, 1], "float32")
@@ -184,7 +184,7 @@ def test_generator_seeds(seed: int) -> None:
 
 
 def test_long_draws() -> None:
-    """Draws that are made block by block have no repetition and the right distribution."""
+    """Draws made in blocks have no repetition and the right distribution."""
     with static.program_guard(static.Program()):
         normal = paddle.normal(2.0, 3.0, [3, 5000])
         uniform = paddle.uniform([9001], "float32", -1.0, 4.0)
@@ -198,7 +198,7 @@ def test_long_draws() -> None:
 
 
 def test_draws_that_are_alike_are_compiled_once() -> None:
-    """A startup program then runs op by op, and draws what it would as a whole."""
+    """A startup program runs op by op, with the same draws as one XLA program."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         weights = [static.create_parameter([3, 3], "float32") for _ in range(4)]

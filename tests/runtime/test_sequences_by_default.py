@@ -1,4 +1,4 @@
-"""Feeds of sequences run in buckets by default, and the numbers are the same."""
+"""Feeds of sequences run in buckets by default, with the same numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _static() -> Any:
 
 
 def trained(build: Build, feed: Feed, steps: int, setting: str) -> tuple[list[Any], Any, Any]:
-    """The fetches of some steps, the parameters after them, and what was compiled."""
+    """Train for some steps; return fetches, parameters and statistics."""
     paddle.set_flags({"FLAGS_graphopt_buckets": setting})
     main, startup = fluid.Program(), fluid.Program()
     main.random_seed = startup.random_seed = 5
@@ -55,7 +55,7 @@ def trained(build: Build, feed: Feed, steps: int, setting: str) -> tuple[list[An
 
 
 def assert_same(build: Build, feed: Feed, steps: int = 4) -> Any:
-    """Buckets change no loss, no fetch and no parameter; what was compiled with them."""
+    """Check that buckets change no fetch and no parameter; return their statistics."""
     wanted, state, exact = trained(build, feed, steps, "off")
     found, changed, stats = trained(build, feed, steps, "auto")
     assert "rows" not in exact
@@ -72,12 +72,12 @@ def rows(generator: Any, most: int, lengths: Any, *, columns: bool = True) -> An
 
 
 def some_lengths(generator: Any) -> Any:
-    """Lengths of 17 to 19 rows, for all of which there is one size."""
+    """Draw lengths that sum to 17 to 19 rows, for which there is one size."""
     return generator.permutation([3, 4, 4, 6 + generator.integers(0, 3)])
 
 
 def tagger() -> list[Any]:
-    """Labels of words by a conditional random field, of features that some feeds share."""
+    """Build a conditional random field on words, with features that share lengths."""
     data = {
         name: fluid.data(name, [None, 1], "int64", lod_level=1) for name in ("word", "mark", "tag")
     }
@@ -103,7 +103,7 @@ def test_a_tagger() -> None:
 
 
 def recommender() -> list[Any]:
-    """Two feeds of sequences of their own lengths, beside feeds of one row each."""
+    """Build two feeds of sequences with separate lengths, and feeds of one row each."""
     title = fluid.data("title", [None], "int64", lod_level=1)
     kinds = fluid.data("kinds", [None], "int64", lod_level=1)
     user = fluid.embedding(fluid.data("user", [None], "int64"), size=[7, 8])
@@ -138,7 +138,7 @@ def test_feeds_of_other_lengths() -> None:
 
 
 def stepwise() -> list[Any]:
-    """A network in steps with two memories and a row beside each sequence, and all of its rows."""
+    """Build a network in steps with two memories and a row for each sequence."""
     words = fluid.data("words", [None, 1], "int64", lod_level=1)
     rows = fluid.embedding(words, size=[12, 6])
     beside = fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), size=4)
@@ -165,7 +165,7 @@ def of_stepwise(generator: Any) -> dict[str, Any]:
 
 @pytest.mark.exhaustive
 def test_a_network_in_steps() -> None:
-    """Its sequences are padded to the bucket of the longest one, and unpadded to that of rows."""
+    """Sequences are padded to the longest one's bucket, and unpadded to the rows' bucket."""
     stats = assert_same(stepwise, of_stepwise, 3)
     assert stats["op_by_op"] == 0
     assert stats["compiled_shapes"] == 2  # with the startup program
@@ -173,7 +173,7 @@ def test_a_network_in_steps() -> None:
 
 @pytest.mark.exhaustive
 def test_steps_have_sizes_of_their_own() -> None:
-    """Of batches of as many rows, one with a long sequence is compiled for more steps."""
+    """Among batches of equal rows, one with a long sequence is compiled for more steps."""
     batches = [[4, 4, 4, 4], [1, 1, 1, 13], [2, 5, 1, 8], [11, 1, 3, 1]]
 
     def feeds() -> Feed:
@@ -188,7 +188,7 @@ def test_steps_have_sizes_of_their_own() -> None:
 
 
 def padded_only() -> list[Any]:
-    """Sequences side by side, with a number of their own where they end, and back."""
+    """Pad sequences with a given number, and unpad them."""
     words = fluid.data("words", [None, 1], "int64", lod_level=1)
     number = fluid.layers.assign(np.array([0.5], "float32"))
     padded, counts = fluid.layers.sequence_pad(fluid.layers.cast(words, "float32"), number)
@@ -197,7 +197,7 @@ def padded_only() -> list[Any]:
 
 
 def test_programs_without_sequences_run_as_they_are() -> None:
-    """No padding, and nothing about it in the stats."""
+    """Without sequences there is no padding, and no statistics on it."""
 
     def build() -> list[Any]:
         x = fluid.data("x", [None, 2], "float32")
@@ -208,7 +208,7 @@ def test_programs_without_sequences_run_as_they_are() -> None:
 
 
 def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
-    """The reason names the op."""
+    """The program runs unpadded, and the reason names the op."""
 
     def build() -> list[Any]:
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
@@ -227,9 +227,9 @@ def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
 def test_a_size_is_compiled_when_padding_it_took_longer(
     monkeypatch: pytest.MonkeyPatch, seconds: float, often: int, compiled: int
 ) -> None:
-    """A larger one serves first. A step takes `seconds`, and a compilation takes one.
+    """A larger size serves first. A step takes `seconds`, and a compilation takes one.
 
-    Where runs shall end with the same bits the number of times decides (here `often`, if any).
+    Where runs must repeat bit by bit, the number of times decides (here `often`, if any).
     """
     monkeypatch.setattr(bucketed, "shall_repeat", lambda _: often > 0)
     monkeypatch.setattr(costs, "OFTEN", often)
@@ -251,7 +251,7 @@ def test_a_size_is_compiled_when_padding_it_took_longer(
 
 
 def test_a_size_has_room_for_the_next_batches() -> None:
-    """Of sequences of alike lengths for little, of others for more."""
+    """Sequences of similar lengths get little room, others more."""
 
     def padding(lengths: list[int]) -> int:
         def build() -> list[Any]:

@@ -1,4 +1,4 @@
-"""Text models on several places; numbers are those of Paddle 1.8.5."""
+"""Text models on several places, with the numbers of Paddle 1.8.5."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def value(name: str) -> list[Any]:
 
 
 def parallel(loss: Any, rate: float, **options: Any) -> Any:
-    """An executor behind its startup program, and the program on two places."""
+    """Run the startup program; return the executor and the program on two places."""
     fluid.optimizer.SGD(rate).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
@@ -52,7 +52,7 @@ def parallel(loss: Any, rate: float, **options: Any) -> Any:
 
 @pytest.mark.exhaustive
 def test_a_text_model_on_two_places() -> None:
-    """Seven words in four sentences: three words on one place, four on the other."""
+    """Of four sentences, three words are on one place and four on the other."""
     words = fluid.create_lod_tensor(np.arange(1, 8).reshape(-1, 1), [[2, 1, 3, 1]])
     feed = {"x": words, "y": np.array([[0], [1], [0], [1]])}
     with fresh():
@@ -73,7 +73,7 @@ def test_a_text_model_on_two_places() -> None:
 
 
 def test_feeds_with_different_rows_are_warned_about_once() -> None:
-    """Seven rows of one and three of another, split 4 + 3 and 2 + 1."""
+    """Seven rows of one feed and three of another are split 4 + 3 and 2 + 1."""
     feed = {
         "x": np.arange(14, dtype="float32").reshape(7, 2),
         "i": np.array([1, 3, 5], "float32"),

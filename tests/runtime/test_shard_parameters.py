@@ -1,6 +1,6 @@
-"""shard_parameters: parameters, gradients and state are 1/D on each of D devices (FSDP).
+"""shard_parameters: each of D devices holds 1/D of parameters, gradients and state (FSDP).
 
-It is the same training as on one device; only where things lie and what travels differ.
+It trains as one device does; only storage and traffic differ.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from graphopt_tests.runtime.trainings import (
 
 @pytest.fixture
 def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parameters of any size are kept in parts."""
+    """Shard parameters of any size."""
 
     def options(context: Any) -> Any:
         return {"parts": context.replicas, "smallest": 1}
@@ -69,7 +69,7 @@ WITH_PARAMETERS = programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES])
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("any_size")
 def test_random_programs() -> None:
-    """On 2, 4 and 8 replicas the results are those of parameters that are whole everywhere."""
+    """On 2, 4 and 8 replicas the results equal those with whole parameters."""
     sharded = 0
 
     @settings(max_examples=COUNT)
@@ -108,7 +108,7 @@ DRAWN = st.fixed_dictionaries(
 
 
 def drawn_net(drawn: dict[str, Any]) -> Net:
-    """A net of these layers, and of twelve like ones where it is to be deep."""
+    """Build a net of these layers; if deep, of twelve similar ones."""
     generator = np.random.default_rng(0)
 
     def weight(*shape: int, **options: Any) -> Variable:
@@ -142,13 +142,13 @@ def drawn_net(drawn: dict[str, Any]) -> Net:
 
 
 def fed(count: int, seed: int) -> dict[str, Array]:
-    """Rows for a drawn net."""
+    """Draw rows for a drawn net."""
     x = np.random.default_rng(seed).normal(size=(count, WIDTH))
     return {"x": x.astype("float32")}
 
 
 def after_steps(net: Net, program: Any, count: int = 8) -> dict[str, Array]:
-    """The mean losses, and everything that outlives two steps."""
+    """Run two steps; return the mean losses and the state."""
     net.start()
     losses = [np.mean(net.run(fed(count, seed), net.loss, program)[0]) for seed in range(2)]
     return {"loss": np.array(losses), **state_of(net)}
@@ -159,7 +159,7 @@ def after_steps(net: Net, program: Any, count: int = 8) -> dict[str, Array]:
 @settings(max_examples=COUNT)
 @given(DRAWN)
 def test_random_nets_train_as_on_one_device(drawn: dict[str, Any]) -> None:
-    """With any layers, optimizer, clip and decay, rolled up or not, on 2, 4 and 8 devices."""
+    """Any layers, optimizer, clip and decay agree, rolled up or not, on 2, 4 and 8 devices."""
     with static.scope_guard(static.Scope()), paddle.utils.unique_name.guard():
         net = drawn_net(drawn)
         wanted = after_steps(net, net.main)
@@ -171,7 +171,7 @@ def test_random_nets_train_as_on_one_device(drawn: dict[str, Any]) -> None:
 
 
 def wide(layers: int = 2, width: int = 96, optimizer: Any = None) -> Net:
-    """Linear layers whose weights have 36 KB, more than stay whole."""
+    """Build linear layers with weights of 36 KB, above the limit for whole parameters."""
 
     def make() -> tuple[Variable, Variable]:
         out = static.data("x", [None, width], "float32")
@@ -185,13 +185,13 @@ def wide(layers: int = 2, width: int = 96, optimizer: Any = None) -> Net:
 
 
 def rows_of(count: int, width: int = 96) -> dict[str, Array]:
-    """Rows for a wide net."""
+    """Draw rows for a wide net."""
     x = np.random.default_rng(count).normal(size=(count, width))
     return {"x": x.astype("float32")}
 
 
 def weights(net: Net) -> list[str]:
-    """The names of the weights of a wide net."""
+    """List the names of the weights of a wide net."""
     return [p.name for p in net.main.all_parameters() if len(p.shape) == 2]
 
 
@@ -206,7 +206,7 @@ def weights(net: Net) -> list[str]:
 )
 @pytest.mark.parametrize("layers", [2, pytest.param(12, marks=pytest.mark.slow)])
 def test_every_mapper(layers: int, devices: int, count: int, mapper: str) -> None:
-    """Even rows and uneven ones, more places than devices, with a loop over layers too."""
+    """Even and uneven rows, more places than devices, and loops over layers agree."""
     net = wide(layers)
     feed = rows_of(count)
     results: list[dict[str, Array]] = []
@@ -222,7 +222,7 @@ def test_every_mapper(layers: int, devices: int, count: int, mapper: str) -> Non
 
 
 def test_a_device_has_its_part() -> None:
-    """Of weights and their moments; the biases, which are small, are whole."""
+    """Weights and their moments are sharded; the small biases are whole."""
     net = wide()
     program = net.parallel(4, shard_parameters=True)
     net.run(rows_of(8), net.loss, program)
@@ -241,7 +241,7 @@ def test_a_device_has_its_part() -> None:
 
 
 def test_files_are_those_of_one_device(tmp_path: Path) -> None:
-    """Saved after two steps and loaded again: the bytes, and the training that goes on."""
+    """Files have one device's bytes, and training continues from them."""
     net = wide(optimizer=paddle.optimizer.Momentum)
     program = net.parallel(4, shard_parameters=True)
     saves_as_one_device(net, program, [rows_of(8)] * 3, tmp_path)
@@ -249,7 +249,7 @@ def test_files_are_those_of_one_device(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_scope_reads_writes_and_fetches_are_whole() -> None:
-    """A fetched parameter, its gradient, and a value that a script has set."""
+    """Fetched parameters, gradients, and values that a script sets are whole."""
     net = wide()
     (weight, *_) = weights(net)
     program = net.parallel(2, shard_parameters=True)
@@ -270,7 +270,7 @@ def test_scope_reads_writes_and_fetches_are_whole() -> None:
 
 @pytest.mark.exhaustive
 def test_a_program_that_only_reads() -> None:
-    """A clone for tests keeps the same parts, and sees the latest parameters."""
+    """A test clone shares the shards, and sees the latest parameters."""
     tests: list[Program] = []
 
     def make() -> tuple[Variable, Variable]:
@@ -300,7 +300,7 @@ def test_a_program_that_only_reads() -> None:
 
 @pytest.mark.exhaustive
 def test_several_steps_in_one_call() -> None:
-    """Parts are carried from step to step."""
+    """Shards are carried from step to step."""
     net = wide()
     wanted = after_calls(net, net.parallel(2, shard_parameters=True), 2)
     same(after_calls(net, net.parallel(2, steps=2, shard_parameters=True), 1), wanted, 1e-5)
@@ -314,7 +314,7 @@ def after_calls(net: Net, program: CompiledProgram, calls: int) -> dict[str, Arr
 
 
 def tables(count: int, rows: int, optimizer: Any = None) -> Net:
-    """Tables of 64 columns that are looked up side by side, and a product."""
+    """Build tables of 64 columns with lookups side by side, and a product."""
 
     def make() -> tuple[Variable, Variable]:
         ids = [static.data(f"ids{at}", [None], "int64") for at in range(count)]
@@ -328,7 +328,7 @@ def tables(count: int, rows: int, optimizer: Any = None) -> Net:
 
 
 def test_tables_side_by_side() -> None:
-    """Two are whole at a time, and XLA has to find an order in which that is enough."""
+    """Two parameters are whole at a time, for which XLA has to schedule by memory."""
     net, size = tables(3, 256), 256 * 64 * 4
     program = net.parallel(2, shard_parameters=True)
     feed = {f"ids{at}": np.arange(4) for at in range(3)}
@@ -347,7 +347,7 @@ def test_tables_side_by_side() -> None:
 
 
 def test_filters() -> None:
-    """What is said counts the gradient of a convolution's filters twice."""
+    """The estimate counts the gradient of a convolution's filters twice."""
     channels = 64
 
     def make() -> tuple[Variable, Variable]:
@@ -406,7 +406,7 @@ print(json.dumps({
 
 
 def measured(layers: int, tables: int) -> dict[str, Any]:
-    """What the script says of so many layers, which compute with what so many tables give."""
+    """Run the script with so many layers on so many tables; return its figures."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(layers), str(tables)],
         env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
@@ -420,7 +420,7 @@ def measured(layers: int, tables: int) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_memory_with_tables() -> None:
-    """The peak of a device is as predicted where tables are looked up side by side."""
+    """The peak of a device is as predicted for tables with lookups side by side."""
     found = measured(layers=1, tables=4)
     assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
 
@@ -428,7 +428,7 @@ def test_memory_with_tables() -> None:
 @pytest.mark.slow  # eight devices, and code that XLA has optimised
 @pytest.mark.parametrize("layers", [4, 12])
 def test_memory_and_communication(layers: int) -> None:
-    """The peak of a device is as predicted, and three times the parameters travel at most."""
+    """The peak is as predicted, and at most three times the parameters' bytes are sent."""
     found = measured(layers, tables=0)
     assert found["mapper"] == "shard_map"
     assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
@@ -443,7 +443,7 @@ def test_memory_and_communication(layers: int) -> None:
 
 
 def bytes_in(hlo: str) -> int:
-    """The bytes of the whole values of all collectives in HLO; those of a loop count for each."""
+    """Sum the bytes of all collectives in HLO; a loop's count once for each iteration."""
     turns = dict(re.findall(r'body=%(\S+?),.*"known_trip_count":\{"n":"(\d+)"\}', hlo))
     total = 0
     for computation in re.split(r"\n\n", hlo):

@@ -1,4 +1,4 @@
-"""share_vars_from, ParallelExecutor, and when a compiled program is bound."""
+"""share_vars_from, ParallelExecutor, and the binding of compiled programs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FEED = rows(0, 1, 2, 3)
 
 
 def evaluation(net: Net, source: CompiledProgram | None, devices: int = 2) -> CompiledProgram:
-    """The net's test program, sharing from another compiled program."""
+    """Compile the net's test program, sharing from another compiled program."""
     return CompiledProgram(net.main.clone(for_test=True)).with_data_parallel(
         share_vars_from=source, places=static.cpu_places(devices)
     )
 
 
 def test_the_source_must_be_parallel_and_have_run() -> None:
-    """Each wrong order has its own message; the right one sees every update."""
+    """Each wrong order has its own message; in the right order, every update is visible."""
     net = fc_mean()
     plain = CompiledProgram(net.main)
     with pytest.raises(ValueError, match="is not data parallel"):
@@ -42,7 +42,7 @@ def test_the_source_must_be_parallel_and_have_run() -> None:
 
 
 def test_bound_to_scope_and_place() -> None:
-    """The first run decides; another scope or place later is an error."""
+    """The first run binds the program; another scope or place later is an error."""
     for parallel in (False, True):
         net = fc_mean()
         program = net.parallel(2) if parallel else CompiledProgram(net.main)
@@ -57,7 +57,7 @@ def test_bound_to_scope_and_place() -> None:
 
 
 def test_with_data_parallel_returns_itself_once() -> None:
-    """It changes the program that it is called on, and only once."""
+    """It changes the program in place, and only once."""
     net = fc_mean()
     program = CompiledProgram(net.main)
     assert program.with_data_parallel(net.loss.name, places="cpu") is program
@@ -69,7 +69,7 @@ def test_with_data_parallel_returns_itself_once() -> None:
 
 
 def test_extra_feeds_only_warn() -> None:
-    """As 2.6 does; 1.8 refused them."""
+    """Extra feeds warn as in 2.6; 1.8 refused them."""
     net = fc_mean()
     for program in (CompiledProgram(net.main), net.parallel(2)):
         with pytest.warns(UserWarning, match="zzz"):
@@ -83,7 +83,7 @@ def two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_cpus")
 def test_parallel_executor() -> None:
-    """Construction, runs, device_count and a sharing test executor."""
+    """Construction, runs, device_count and a sharing test executor work."""
     net = fc_mean()
     train = ParallelExecutor(False, net.loss.name, net.main)
     assert train.device_count == 2
@@ -104,7 +104,7 @@ def test_parallel_executor() -> None:
 
 @pytest.mark.usefixtures("two_cpus")
 def test_parallel_executor_with_the_default_program() -> None:
-    """Without a main program the default one runs; a scope may be given."""
+    """Without a main program the default one runs; a scope may be passed."""
     net = fc_mean()
     other = static.Scope()
     net.executor.run(net.startup, scope=other)
@@ -118,7 +118,7 @@ def test_parallel_executor_with_the_default_program() -> None:
 
 
 def test_parallel_executor_overwrites_trainers(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a note on stderr; the trainers have to be there."""
+    """The strategy gets the trainers, with a note on stderr; they have to exist."""
     net = fc_mean()
     strategy = static.BuildStrategy()
     train = ParallelExecutor(
@@ -131,14 +131,14 @@ def test_parallel_executor_overwrites_trainers(capsys: pytest.CaptureFixture[str
 
 
 def test_parallel_executor_shares_from_its_kind() -> None:
-    """A CompiledProgram is not one."""
+    """A CompiledProgram is no source for a ParallelExecutor."""
     net = fc_mean()
     with pytest.raises(TypeError, match="should be ParallelExecutor"):
         ParallelExecutor(False, net.loss.name, net.main, share_vars_from=net.parallel(2))  # pyright: ignore
 
 
 def test_drop_local_exe_scopes() -> None:
-    """An error before the first run, harmless afterwards, as often as one likes."""
+    """It raises before the first run, and is harmless afterwards."""
     net = fc_mean()
     train = ParallelExecutor(False, net.loss.name, net.main)
     with pytest.raises(RuntimeError, match="drop_local_exe_scopes"):

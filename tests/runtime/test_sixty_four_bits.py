@@ -1,4 +1,4 @@
-"""int64 and float64 are what they say, whatever JAX is set to, and its setting stays as it was."""
+"""int64 and float64 have 64 bits, whatever JAX's setting, which does not change."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_is_cut(devices: int) -> None:
 
 @pytest.mark.parametrize("tier", ["host", "full"])
 def test_constants_are_exact(tier: str) -> None:
-    """Each of several, in NumPy and in XLA: a float holds no number above 2**53."""
+    """Several constants are exact, in NumPy and in XLA: a float holds no number above 2**53."""
     paddle.set_flags({TIER: tier})
     numbers = np.array([2**63 - 1, -(2**53) - 1, 2])
     (found,) = run(lambda: [paddle.assign(numbers)], 1)
@@ -56,7 +56,7 @@ def test_constants_are_exact(tier: str) -> None:
 
 
 def test_defaults_are_paddles() -> None:
-    """Indices, counts and whole-number constants are int64."""
+    """Indices, counts and integer constants are int64."""
 
     def build(x: Any) -> list[Any]:
         _, indices = paddle.topk(x, 2)
@@ -68,7 +68,7 @@ def test_defaults_are_paddles() -> None:
 
 
 def test_jax_keeps_its_setting() -> None:
-    """JAX code before, between and after runs computes in 32 bits, unless it asks for more."""
+    """JAX code around runs computes in 32 bits, unless it requests more."""
     assert jnp.ones(2).dtype == np.float32
     run(lambda x: [x * 2], 1, x=np.ones(2))
     assert jnp.arange(3).dtype == np.int32

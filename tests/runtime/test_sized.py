@@ -1,4 +1,4 @@
-"""Programs compiled for the sizes that are fed, and for the numbers that decide sizes."""
+"""Programs compiled for the fed sizes, and for fed numbers that decide sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def images(batch: int, side: int) -> np.ndarray:
 
 
 def classifier(shape: list[int | None], *, trains: bool) -> Any:
-    """A program with convolutions, pools and batch norms; its startup program, and a fetch."""
+    """Build a net with convolutions, pools and batch norms; return programs and a fetch."""
     with paddle.utils.unique_name.guard():
         main, startup = static.Program(), static.Program()
         with static.program_guard(main, startup):
@@ -47,9 +47,9 @@ def classifier(shape: list[int | None], *, trains: bool) -> Any:
 
 
 def results(shape: Any, sizes: Any, *, trains: bool) -> tuple[list[Any], list[Any]]:
-    """What a program with these declared sizes gives for images of some sizes; what it compiled.
+    """Run images of some sizes; return the results and the compiled programs.
 
-    `shape` gives the declared one for a size.
+    `shape` maps a size to the declared shape.
     """
     found: list[Any] = []
     seen: list[Any] = []
@@ -69,7 +69,7 @@ def results(shape: Any, sizes: Any, *, trains: bool) -> tuple[list[Any], list[An
 
 
 def algorithms(compiled: Any) -> list[str]:
-    """How convolutions are computed."""
+    """List the algorithms of the convolutions."""
     ops = compiled.module.walk()
     return [op.attr("algorithm") for op in ops if op.name == "pd.conv2d"]
 
@@ -77,7 +77,7 @@ def algorithms(compiled: Any) -> list[str]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("trains", [False, True])
 def test_open_sizes_are_as_declared_ones(trains: bool) -> None:
-    """The same bits, by the same algorithms; no pass declines for want of a size."""
+    """Open sizes give the same bits and algorithms; no pass declines for an unknown size."""
     declared, wanted = results(lambda s: [s[0], 8, s[1], s[1]], SIZES, trains=trains)
     found, modules = results(lambda _: [None, 8, None, None], SIZES, trains=trains)
     for have, want in zip(found, declared, strict=True):
@@ -105,7 +105,7 @@ def test_what_needs_no_sizes_is_compiled_once() -> None:
 
 
 def test_a_chain_of_matrices() -> None:
-    """The cheapest order of products depends on the rows that are fed."""
+    """The cheapest order of products depends on the fed rows."""
     with paddle.utils.unique_name.guard():
         main, startup = static.Program(), static.Program()
         with static.program_guard(main, startup):
@@ -123,7 +123,7 @@ def test_a_chain_of_matrices() -> None:
 
 @pytest.mark.exhaustive
 def test_sizes_share_prepared_weights() -> None:
-    """Transposed and folded weights are there once for sizes with the same algorithms."""
+    """Sizes with the same algorithms share transposed and folded weights."""
     scope = static.Scope()
     exe = static.Executor(paddle.CPUPlace())
     main, startup, out = classifier([None, 8, None, None], trains=False)
@@ -156,7 +156,7 @@ def test_a_later_process_parses_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.exhaustive
 def test_forms_take_over_between_runs() -> None:
-    """From NumPy with open sizes to XLA with known ones, whose state is laid out otherwise."""
+    """NumPy with open sizes hands over to XLA with known ones, whose state has other layouts."""
     paddle.set_flags({TIER: "auto"})
     want, _ = results(lambda s: [s[0], 8, s[1], s[1]], SIZES[:1], trains=False)
     main, startup, out = classifier([None, 8, None, None], trains=False)
@@ -189,7 +189,7 @@ def test_a_report_is_of_the_sizes_that_were_fed() -> None:
 
 
 def by_numbers(*, trains: bool) -> Any:
-    """A program in which a fed number decides a shape and how often something is repeated."""
+    """Build a program in which a fed number decides a shape and a repetition."""
     with paddle.utils.unique_name.guard():
         main, startup = static.Program(), static.Program()
         with static.program_guard(main, startup):
@@ -203,7 +203,7 @@ def by_numbers(*, trains: bool) -> Any:
 
 
 def run_numbers(numbers: list[int], *, trains: bool, binds: bool) -> tuple[list[Any], Any]:
-    """The results for fed numbers, as constants where that `binds`, else op by op; the stats."""
+    """Run fed numbers, as constants if it `binds`, else op by op; return results and statistics."""
     main, startup, out = by_numbers(trains=trains)
     exe = static.Executor(paddle.CPUPlace())
     found: list[Any] = []
@@ -221,7 +221,7 @@ def run_numbers(numbers: list[int], *, trains: bool, binds: bool) -> tuple[list[
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("trains", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 def test_numbers_that_decide_sizes(trains: bool) -> None:
-    """The first ones, and others that come again, are constants: nothing runs op by op for them."""
+    """The first number, and repeated ones, are constants, without a run op by op."""
     numbers = [3, 3, 1, 3, 1, 1, 3]
     want, stats = run_numbers(numbers, trains=trains, binds=False)
     assert stats["op_by_op"] == 1
@@ -235,7 +235,7 @@ def test_numbers_that_decide_sizes(trains: bool) -> None:
 
 @pytest.mark.exhaustive
 def test_numbers_that_change_in_each_run() -> None:
-    """But for the first they run op by op: nothing compiled for them would be used again."""
+    """All but the first number run op by op: a compiled program would not be used again."""
     _, stats = run_numbers([1, 2, 3, 4, 6, 12], trains=True, binds=True)
     assert stats["compiled_shapes"] == 3
 

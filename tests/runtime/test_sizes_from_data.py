@@ -1,4 +1,4 @@
-"""Sizes that a run decides: folded from shapes where possible, op by op where not."""
+"""Sizes that a run decides: folded from shapes if possible, else op by op."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = np.arange(12, dtype="float32").reshape(3, 4) - 4
 
 
 def program(build: Any) -> tuple[Any, Any, list[Any]]:
-    """A main and a startup program, and what `build(x)` gives for x [-1, 4]."""
+    """Build main and startup program, and the results of `build(x)` for x [-1, 4]."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         fetches = build(static.data("x", [None, 4], "float32"))
@@ -44,7 +44,7 @@ def run(build: Any, **feed: Any) -> tuple[list[Any], dict[str, int]]:
 
 
 def test_what_follows_from_shapes_is_one_xla_program() -> None:
-    """Arithmetic on shapes is done while the program is traced."""
+    """Arithmetic on shapes is computed while the program is traced."""
 
     def build(x: Any) -> list[Any]:
         rows = paddle.shape(x)[0]
@@ -62,7 +62,7 @@ def test_what_follows_from_shapes_is_one_xla_program() -> None:
 
 
 def test_constants_are_ordinary_properties() -> None:
-    """A tensor that the program fixes leaves no trace in the shape."""
+    """A constant tensor for a shape becomes a static property."""
 
     def build(x: Any) -> list[Any]:
         shape = paddle.concat([paddle.full([1], 2, "int64"), paddle.full([1], -1, "int64")])
@@ -83,7 +83,7 @@ def test_a_fed_shape_is_a_constant() -> None:
 
 
 def test_training_through_a_mask() -> None:
-    """Gradients of what the data sized, state that is updated, statistics of the executor."""
+    """Values of data-dependent size have gradients, update state, and are in the statistics."""
 
     def build(x: Any) -> list[Any]:
         weight = paddle.create_parameter(
@@ -103,7 +103,7 @@ def test_training_through_a_mask() -> None:
 
 
 def test_a_known_run_op_by_op_makes_few_calls() -> None:
-    """What an op is, its rule and its properties are looked up in the first run alone."""
+    """Ops, rules and properties are looked up only in the first run."""
 
     def build(x: Any) -> list[Any]:
         chosen = paddle.masked_select(x, x > 0)
@@ -135,7 +135,7 @@ def test_a_known_run_op_by_op_makes_few_calls() -> None:
 
 
 def test_a_constant_that_became_state() -> None:
-    """Another program takes its buffer; the next run has the constant again."""
+    """Another program donates its buffer; the next run has the constant again."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup):
         weight = static.create_global_var([3], 0.0, "float32", persistable=True, name="held_weight")
@@ -230,7 +230,7 @@ def test_errors_when_building(build: Any, text: str) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_condition_on_shapes_takes_one_branch(rows: int) -> None:
-    """Its branches may give other shapes, as only one of them is part of the XLA program."""
+    """Branches may differ in shape, as only one of them is in the XLA program."""
 
     def build(x: Any) -> list[Any]:
         many = paddle.shape(x)[0] > 1
@@ -242,7 +242,7 @@ def test_a_condition_on_shapes_takes_one_branch(rows: int) -> None:
 
 
 def test_a_branch_uses_sizes_from_outside() -> None:
-    """What was computed from shapes before a branch on data is known inside it."""
+    """Sizes computed before a branch on data are known inside it."""
 
     def build(x: Any) -> list[Any]:
         rows = paddle.shape(x)[0]
@@ -259,7 +259,7 @@ def test_a_branch_uses_sizes_from_outside() -> None:
 
 
 def test_a_branch_decides_a_size() -> None:
-    """Op by op, a condition on data takes its branch before the other is looked at."""
+    """Op by op, a condition on data selects its branch before the other is examined."""
 
     def ranked(x: Any) -> list[Any]:
         positive = paddle.sum(x) > 100
@@ -272,7 +272,7 @@ def test_a_branch_decides_a_size() -> None:
 
 
 def test_a_variable_that_one_branch_leaves_undefined() -> None:
-    """Paddle's compiler of Python code gives it one strange number; its shape does not matter."""
+    """Paddle's compiler of Python code gives it a magic number, whose shape is ignored."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4], "float32")
@@ -304,7 +304,7 @@ def test_a_variable_that_one_branch_leaves_undefined() -> None:
 
 
 def test_one_row_after_the_other() -> None:
-    """A slice of one position that a loop gives is a lookup: nothing depends on data.
+    """A slice at a loop's position is a lookup of static size.
 
     The loop variable has no value before the loop, as in `for i in range(n)` of Python code.
     """
@@ -378,7 +378,7 @@ WHOLE = ("of a shape", "branch of a shape", "one shape", "a loop", "plain")
 
 @pytest.mark.parametrize("form", FED)
 def test_explain_says_what_the_trace_finds(form: str) -> None:
-    """The report names the op, the variable and the line where JAX cannot trace the program."""
+    """The report names op, variable and line where JAX cannot trace the program."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         made = FED[form](static.data("x", [3, 4]), static.data("n", [], "int64"))
@@ -417,7 +417,7 @@ def test_explain_counts_alike_ops_together() -> None:
 
 
 def test_sizes_share_what_was_made_op_by_op() -> None:
-    """Its ops are looked up once, and its regions compiled once."""
+    """All sizes share the lookup of ops and the compiled regions."""
 
     def build(x: Any) -> list[Any]:
         (total,) = static.nn.while_loop(lambda n: n < 9, lambda n: [n * 2 + 1], [paddle.mean(x)])

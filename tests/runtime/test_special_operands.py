@@ -1,9 +1,9 @@
-"""Special values in the operands of every op: all forms give nan, infinities and numbers alike.
+"""Special values in the operands of every op: all forms agree on nan, infinities and numbers.
 
 They are planted in the samples that drive the other tests of ops, so a new op is covered by itself.
-What is compared is the kind of each number of a result: nan, an infinity, a number, 0 or -0; of
+The test compares the kind of each number of a result: nan, an infinity, a number, 0 or -0; of
 integers and booleans the value. Rounding is tested elsewhere. docs/explanation/special-values.md
-says where it ends.
+describes the limits.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ MIXED = ("usual", "integers", "infinite")
 
 
 def is_left_out(case: Case, kind: str, at: int) -> bool:
-    """True where numbers of a kind are not planted in an operand."""
+    """True if numbers of a kind are not planted in an operand."""
     if case.sample.attrs.get("algorithm") in ("winograd", "groups"):
         # tiles have what is computed in common, and groups of few channels meet each other's zeros
         return kind == "infinite"
@@ -124,7 +124,7 @@ class Case:
         return flat(self.sample)
 
     def of(self, operands: Sequence[Array]) -> Sample:
-        """The sample with other operands."""
+        """Copy the sample with other operands."""
         rest = iter(operands)
 
         def other(operand: Operand) -> Operand:
@@ -136,7 +136,7 @@ class Case:
 
 
 def numbers_of(dtype: np.dtype[Any]) -> dict[str, list[Any]]:
-    """The special numbers of a dtype by kind."""
+    """List the special numbers of a dtype by kind."""
     if dtype == np.bool_:
         return {"integers": [False, True]}
     if not is_float(dtype):
@@ -155,7 +155,7 @@ def numbers_of(dtype: np.dtype[Any]) -> dict[str, list[Any]]:
 
 
 def plantings(case: Case) -> Iterator[Planting]:
-    """The operands of a case with special numbers: one in one of them, all of one, or mixed."""
+    """Yield the operands of a case with special numbers: one, a whole operand, or mixed."""
     kinds, generator = numbers_of(case.dtype), _generator(case.name)
     # the first six operands are the different parts of an op, others are weights of more layers
     for place, at in enumerate(at for at in case.planted[:6] if case.operands[at].size):
@@ -192,7 +192,7 @@ def _with(case: Case, arrays: Mapping[int, Array]) -> list[Array]:
 
 @lru_cache
 def cases(dtype: str) -> list[Case]:
-    """The samples with numbers of a dtype. What only has float32 is computed in other ones, too."""
+    """Collect samples with numbers of a dtype; float32-only samples are cast to it."""
     wanted = np.dtype(getattr(ml_dtypes, dtype, dtype))
     found: list[Case] = []
     for param in COMPUTED:
@@ -217,7 +217,7 @@ def cases(dtype: str) -> list[Case]:
 
 
 def others() -> list[Case]:
-    """The first samples of ops that XLA always computes, but for callbacks and collectives."""
+    """Collect the first samples of ops that XLA always computes, except callbacks and comm."""
     found: list[Case] = []
     for param in COMPUTED:
         op_class, sample = param.values
@@ -241,7 +241,7 @@ def _cast(operand: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _is_computed(case: Case) -> bool:
-    """True for a sample that NumPy computes, too; other ones have one form, their lowering."""
+    """True for a sample that NumPy computes, too; other samples only have their lowering."""
     try:
         op = build(case.op_class, case.sample)[1]
     except Exception:
@@ -250,7 +250,7 @@ def _is_computed(case: Case) -> bool:
 
 
 def firsts(found: Sequence[Case]) -> list[Case]:
-    """The first sample of each op."""
+    """Return the first sample of each op."""
     return list({case.op_class: case for case in reversed(found)}.values())[::-1]
 
 
@@ -258,7 +258,7 @@ def firsts(found: Sequence[Case]) -> list[Case]:
 
 
 class Compiled:
-    """The cases as one program of XLA in a form, and op by op where sizes depend on data."""
+    """The cases as one program of XLA in a form, and op by op if sizes depend on data."""
 
     def __init__(self, found: Sequence[Case], form: str) -> None:
         self._rules = [rule_of(case.op_class, case.sample) for case in found]
@@ -273,7 +273,7 @@ class Compiled:
             self._program = lowered.compile(OPTIONS[form])
 
     def __call__(self, operands: Sequence[list[Array]]) -> list[Any]:
-        """The results of each case."""
+        """Compute the results of each case."""
         with jax.enable_x64(True), np.errstate(all="ignore"):
             found = self._program(list(operands))
             for at, sized in enumerate(self._sized):
@@ -295,7 +295,7 @@ def is_sized(case: Case) -> bool:
 
 
 def by_reference(case: Case, operands: Sequence[Array]) -> list[Array]:
-    """The results in float64, for denormal numbers as zeros."""
+    """Compute the results in float64, with denormal numbers as zeros."""
     block, op = build(case.op_class, case.of(operands))
     found = evaluate_ops([op], dict(zip(block.args, map(_flushed, operands), strict=True)))
     return [found[result] for result in op.results]
@@ -313,16 +313,16 @@ def _flushed(array: Array) -> Array:
 
 
 def parts(array: Array) -> Array:
-    """Real numbers in float64, of complex ones both parts; others as they are."""
+    """Convert real numbers to float64, and complex ones to their two parts."""
     if array.dtype.kind == "c":
         return np.stack([array.real, array.imag], -1).astype(np.float64)
     return array.astype(np.float64) if is_float(array.dtype) else array
 
 
 def differing(have: Array, want: Array, sign: bool, huge: bool) -> Array:
-    """The places at which two results are not of one kind.
+    """Find the places at which two results differ in kind.
 
-    With the sign of zeros, or without. For huge operands a number is as good as any other.
+    With or without the sign of zeros. For huge operands all numbers are equal.
     """
     if have.dtype != want.dtype or have.shape != want.shape:
         return np.array([0])
@@ -349,7 +349,7 @@ def differing(have: Array, want: Array, sign: bool, huge: bool) -> Array:
 def told(
     case: Case, planting: Planting, form: str, have: Sequence[Array], want: Sequence[Array]
 ) -> list[str]:
-    """What differs."""
+    """Describe the differences."""
     found: list[str] = []
     planted, operands = planting
     # a product that is too small for a number is a zero of either sign, as is the larger of both
@@ -367,7 +367,7 @@ def told(
 
 
 def is_huge(array: Array) -> bool:
-    """True where squares or inverses overflow."""
+    """True if squares or inverses overflow."""
     if not is_float(array.dtype):
         return False
     sizes, limits = np.abs(array.astype(np.float64)), ml_dtypes.finfo(array.dtype)
@@ -376,7 +376,7 @@ def is_huge(array: Array) -> bool:
 
 
 def compared(found: Sequence[Case], form: str, most: int | None = None) -> tuple[int, list[str]]:
-    """How many plantings were computed, and what differs between forms."""
+    """Compare plantings between forms; return their number and the differences."""
     run = Compiled(found, form)
     planted = [list(plantings(case)) for case in found]
     if most is not None:  # some of each, others for each op
@@ -399,7 +399,7 @@ def compared(found: Sequence[Case], form: str, most: int | None = None) -> tuple
 
 
 def differences(case: Case, planting: Planting, form: str, have: Sequence[Array]) -> list[str]:
-    """What NumPy has other than XLA, and the reference other than NumPy."""
+    """Describe the differences between NumPy and XLA, and between the reference and NumPy."""
     operands = planting[1]
     try:
         want = by_numpy(case.op_class, case.of(operands))
@@ -416,7 +416,7 @@ def differences(case: Case, planting: Planting, form: str, have: Sequence[Array]
 
 
 def emptied(case: Case) -> Iterator[Case]:
-    """The case with a size of 0 instead of each of its sizes, where the op takes it."""
+    """Yield the case with each of its sizes replaced by 0, if the op accepts it."""
     sizes = {size for array in case.operands for size in array.shape if size > 1}
     if family_of(case.op_class).startswith("sequence"):  # lengths have rows
         sizes -= {size for a in case.operands if a.dtype.kind in "iu" for size in a.shape}
@@ -444,7 +444,7 @@ def _is_lowered(case: Case) -> bool:
 
 
 def compared_empty(found: Sequence[Case]) -> tuple[int, list[str]]:
-    """How many empty operands were computed, and what differs between the forms."""
+    """Compare empty operands between forms; return their number and the differences."""
     cases = [other for case in found for other in emptied(case)]
     results = Compiled(cases, "quick")([case.operands for case in cases])
     wrong: list[str] = []
@@ -506,7 +506,7 @@ def test_a_region_as_large_as_no_image() -> None:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_some_of_each_op(dtype: str) -> None:
-    """Some numbers in some ops; others of both for the other dtype."""
+    """Some numbers agree in some ops; the other dtype tests others of both."""
     found = firsts(cases(dtype))[DTYPES.index(dtype) :: 16]
     wrong = compared(found, "quick", most=5)[1]
     assert not wrong, "\n".join(wrong)
@@ -520,7 +520,7 @@ FAMILIES = sorted({family_of(param.values[0]) for param in COMPUTED})  # pyright
 @pytest.mark.parametrize(("dtype", "form"), WAYS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_ops(family: str, dtype: str, form: str) -> None:
-    """All numbers in all samples; in other dtypes than float32 in the first one of each op.
+    """All numbers agree in all samples; other dtypes than float32 test each op's first sample.
 
     The full form has the same rules, and is tried in float32 alone: it takes long to compile.
     """
@@ -553,7 +553,7 @@ def test_ops_without_a_rule_of_numpy() -> None:
 
 @pytest.mark.exhaustive
 def test_how_many_ops_are_covered() -> None:
-    """Ops with floats, and plantings in them; other ops have no floats, or one form."""
+    """The number of ops with floats, and of plantings, does not drop."""
     found = cases("float32")
     assert len({case.op_class for case in found}) >= 290
     assert sum(1 for case in found for _ in plantings(case)) >= 25_000
@@ -562,7 +562,7 @@ def test_how_many_ops_are_covered() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("family", FAMILIES)
 def test_empty(family: str) -> None:
-    """Sizes of 0 where an op takes them."""
+    """Sizes of 0 agree if an op accepts them."""
     found = [case for case in cases("float32") if family_of(case.op_class) == family]
     wrong = compared_empty(firsts(found))[1]
     assert not wrong, "\n".join(wrong)

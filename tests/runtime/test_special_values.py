@@ -1,4 +1,4 @@
-"""Special values: every form of a program gives the same, whatever is computed beside it.
+"""Special values: every form of a program gives the same results, also for fused ops.
 
 Infinities, NaN, both zeros and the largest numbers; docs/how-to/compile-once.md has the forms.
 """
@@ -71,7 +71,7 @@ def special(dtype: Any) -> Array:
 
 
 def crossed(op_class: type[PdOp], sample: Sample) -> Sample:
-    """The sample with every combination of special values for its operands."""
+    """Build a sample with every combination of special values in its operands."""
     values = [special(operand.dtype) for operand in flat(sample)]
     if op_class in BY_BITS:
         values = [v[~((v != 0) & (np.abs(v) < TINY))] if v.dtype.kind == "f" else v for v in values]
@@ -85,7 +85,7 @@ def crossed(op_class: type[PdOp], sample: Sample) -> Sample:
 
 
 def same(have: Array, want: Array, tolerance: float = 1e-4) -> Array:
-    """Where two results agree but for rounding; a denormal number is 0, a zero has no sign."""
+    """Compare two results up to rounding; a denormal number is 0, a zero has no sign."""
     if have.dtype.kind != "f":
         return have == want
     have, want = (
@@ -106,7 +106,7 @@ def told(
     given: Sequence[Array],
     tolerance: float = 1e-4,
 ) -> list[str]:
-    """What differs, and for which operands."""
+    """Describe the differences, with their operands."""
     wrong = np.flatnonzero(~same(have, want, tolerance))
     return [
         f"{name} of {[array[at].item() for array in given]}: {form} {have[at]}, for {want[at]}"
@@ -118,7 +118,7 @@ def told(
 
 
 def cases_in(module: Any) -> list[tuple[type[PdOp], Sample]]:
-    """The elementwise ops of a family that NumPy computes, in each way that a sample calls them."""
+    """List the elementwise ops of a family that NumPy computes, in each call of a sample."""
     found: dict[Any, tuple[type[PdOp], Sample]] = {}
     for op_class, samples in getattr(module, "SAMPLES", {}).items():
         if op_class not in RULES or not any(
@@ -143,7 +143,7 @@ FAMILIES = {
 
 
 def by_numpy(op_class: type[PdOp], sample: Sample) -> list[Array]:
-    """The results of the host form."""
+    """Compute the results of the host form."""
     block, op = build(op_class, sample)
     slots = {value: at for at, value in enumerate(block.args)}
     groups = [[slots[value] for value in group] for group in op.operand_groups()]
@@ -155,7 +155,7 @@ def by_numpy(op_class: type[PdOp], sample: Sample) -> list[Array]:
 
 
 def by_reference(op_class: type[PdOp], sample: Sample) -> list[Array]:
-    """The results of the reference in float64, rounded to what is declared."""
+    """Compute the results of the reference in float64, rounded to the declared dtype."""
     block, op = build(op_class, sample)
     normal = [
         np.where(np.abs(a) < TINY, np.copysign(np.float32(0), a), a) if a.dtype.kind == "f" else a
@@ -166,7 +166,7 @@ def by_reference(op_class: type[PdOp], sample: Sample) -> list[Array]:
 
 
 def cut(array: Array) -> Array:
-    """Infinities for numbers near the largest: what overflows on the way does not in float64."""
+    """Replace numbers near the largest by infinities: intermediates do not overflow in float64."""
     if not is_float(array.dtype):
         return array
     large = np.abs(array) > float(ml_dtypes.finfo(array.dtype).max) / 64
@@ -174,7 +174,7 @@ def cut(array: Array) -> Array:
 
 
 def unlimited(array: Array) -> Array:
-    """What is infinite or no number; how a sum is rounded whose terms cancel says nothing."""
+    """Keep only infinities and NaN; the rounding of cancelling sums is not significant."""
     return np.where(np.isfinite(array), np.zeros((), array.dtype), array)
 
 
@@ -183,7 +183,7 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def by_xla(functions: Sequence[Any], operands: Sequence[Sequence[Array]], form: str) -> Any:
-    """The results of functions, compiled as one program in a form."""
+    """Compute functions, compiled as one program in a form."""
 
     def whole(operands: Any) -> Any:
         return [f(*given) for f, given in zip(functions, operands, strict=True)]
@@ -241,7 +241,7 @@ Tree = tuple[Any, ...]
 
 
 def pairs() -> Iterator[Tree]:
-    """One function of another, and two values of functions side by side."""
+    """Yield functions of functions, and of two such values."""
     for outer in ONE.values():
         yield from ((*outer, (*inner, 0)) for inner in ONE.values())
     for op_class in TWO:
@@ -271,7 +271,7 @@ def traced(op_class: type[PdOp], attrs: dict[str, Any], *operands: Any) -> Any:
 
 
 def kinds(array: Array) -> Array:
-    """NaN, an infinity, or a number."""
+    """Map numbers to NaN, an infinity, or 0."""
     return np.where(np.isfinite(array), 0.0, array)
 
 
@@ -285,7 +285,7 @@ def shown(tree: Any) -> str:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("form", FORMS)
 def test_pairs(form: str) -> None:
-    """XLA joins no two ops to one that has a number where they have none, or the other way."""
+    """XLA fuses no two ops to an op that changes between a number and NaN or an infinity."""
     normal = FLOATS[(FLOATS == 0) | ~(np.abs(FLOATS) < 1e-20)]
     arrays = [array.ravel() for array in np.meshgrid(normal, normal)]
     trees = list(share(pairs()))

@@ -1,4 +1,4 @@
-"""Variables that lie in stacks are read and written as if each had an array of its own."""
+"""Variables in stacks are read and written as if each had its own array."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def mapped_on(device: Any) -> Replicated:
 
 @functools.partial(jax.jit, donate_argnums=0)
 def grow(array: Any) -> Any:
-    """An update in place: the old array is gone afterwards."""
+    """Update in place: the old array is donated."""
     return array * 2 + 1
 
 
 def taken(mapped: Replicated, port: Port, scope: Scope) -> Any:
-    """The array of a port for a program that only reads it."""
+    """Return the array of a port for a program that only reads it."""
     return take(mapped, bind(mapped, port, scope))
 
 
@@ -65,7 +65,7 @@ class Stacks(RuleBasedStateMachine):
 
     @rule(names=wanted, at=device)
     def update(self, names: tuple[str, ...], at: int) -> None:
-        """A step of a program that donates these variables."""
+        """Run a step that donates these variables."""
         mapped, port = self.devices[at], port_of(names)
         bound = bind(mapped, port, self.scope)
         assert bound.slot is not None
@@ -76,7 +76,7 @@ class Stacks(RuleBasedStateMachine):
 
     @rule(names=wanted, at=device)
     def read(self, names: tuple[str, ...], at: int) -> None:
-        """A program that only reads these variables."""
+        """Run a program that only reads these variables."""
         port = port_of(names)
         found = np.array(taken(self.devices[at], port, self.scope))
         wanted = [self.model[name] for name in names]
@@ -84,7 +84,7 @@ class Stacks(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), value=st.integers(-3, 3))
     def write(self, name: str, value: int) -> None:
-        """A script, a checkpoint or the startup program writes a variable."""
+        """Write a variable, as a script, a checkpoint or the startup program does."""
         self.model[name] = np.full(2, value, "float32")
         slot = self.scope.find_var(name)
         assert slot is not None
@@ -92,7 +92,7 @@ class Stacks(RuleBasedStateMachine):
 
     @rule()
     def look_from_a_kid(self) -> None:
-        """A scope below shadows a variable: its stacks are others."""
+        """Shadow a variable in a child scope, whose stacks are different."""
         kid = self.scope.new_scope()
         kid.var("b").put(np.full(2, 9, "float32"))
         port = port_of(("a", "b", "c"))
@@ -114,7 +114,7 @@ TestStacks = Stacks.TestCase
 
 
 def test_a_variable_without_a_value_is_named() -> None:
-    """The error says which of the variables of a stack lacks its value."""
+    """The error names the variable of a stack that lacks its value."""
     scope, port = Scope(), port_of(("a", "b"))
     scope.var("a").put(np.zeros(2, "float32"))
     scope.var("b")
@@ -123,7 +123,7 @@ def test_a_variable_without_a_value_is_named() -> None:
 
 
 def test_a_variable_of_another_shape_is_named() -> None:
-    """The error says which of the variables of a stack does not fit."""
+    """The error names the variable of a stack that does not fit."""
     scope, port = Scope(), port_of(("a", "b"))
     scope.var("a").put(np.zeros(2, "float32"))
     scope.var("b").put(np.zeros(3, "float32"))
@@ -139,7 +139,7 @@ TEXT = """builtin.module {
 
 
 def test_stacks_are_read_and_written_as_text() -> None:
-    """A module says of what variables a stack is."""
+    """The text of a module names the variables of a stack."""
     module = parse_text(TEXT % ('"a", "b"', ""))
     (port,) = signature_of(module).arguments
     assert (port.stack_of, port.variables) == (("a", "b"), ("a", "b"))
@@ -155,6 +155,6 @@ def test_stacks_are_read_and_written_as_text() -> None:
     ],
 )
 def test_wrong_stacks_are_refused(names: str, more: str, message: str) -> None:
-    """As many variables as items, and each in one place."""
+    """A stack needs as many variables as items, each in one place."""
     with pytest.raises(ValueError, match=message):
         signature_of(parse_text(TEXT % (names, more)))

@@ -1,4 +1,4 @@
-"""Calls of compiled steps: JAX's switch for 64 bits is set only where there are such numbers."""
+"""Calls of compiled steps: JAX's switch for 64 bits is set only for such numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGE = str(Path(paddle.__file__).parent)
 
 @contextmanager
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """The settings that `jax.enable_x64` is asked for inside the block."""
+    """Record the settings of `jax.enable_x64` inside the block."""
     asked: list[bool] = []
     enable = jax.enable_x64
 
@@ -39,7 +39,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
 def test_a_later_step_is_one_call_of_c(
     kind: str, tier: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever made the state: NumPy, XLA op by op, a script, or the step before.
+    """The state may come from NumPy, XLA op by op, a script, or the previous step.
 
     In JAX's code in Python an interrupt would leave no state.
     """
@@ -108,7 +108,7 @@ def test_only_wide_steps_set_the_switch(dtype: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_wide_result_of_narrow_arguments() -> None:
-    """The positions are int64 although nothing else has 64 bits."""
+    """The positions are int64 although no other value has 64 bits."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup):
         x = static.data("x", [4], "float32")
@@ -125,7 +125,7 @@ def test_a_wide_result_of_narrow_arguments() -> None:
 
 
 def small_training() -> tuple[static.Executor, static.Program, Any, static.Scope]:
-    """A weight of four numbers, from which each step takes 0.5 * x."""
+    """Build a weight of four numbers, from which each step subtracts 0.5 * x."""
     main, startup, scope = static.Program(), static.Program(), static.Scope()
     with static.program_guard(main, startup):
         x = static.data("x", [4], "float32")
@@ -138,7 +138,7 @@ def small_training() -> tuple[static.Executor, static.Program, Any, static.Scope
 
 
 def test_a_known_step_makes_few_calls_of_python() -> None:
-    """The overhead of a step is that of its calls: one more for each step is one too many."""
+    """The overhead of a step is its Python calls, whose number must not grow."""
     executor, main, loss, scope = small_training()
     feed, fetches = {"x": np.ones(4, "float32")}, [loss]
 
@@ -163,7 +163,7 @@ def test_a_known_step_makes_few_calls_of_python() -> None:
 
 
 def test_a_step_sees_what_was_done_to_its_state() -> None:
-    """Whoever wrote a variable since the step before, and whatever it is."""
+    """A step sees each change of a variable since the previous step, whatever its source."""
     executor, main, loss, scope = small_training()
     slot = scope.find_var("weight")
     assert slot is not None

@@ -73,7 +73,7 @@ FROZEN = {
 
 
 def test_defaults() -> None:
-    """Every property of 2.6.2 with its default, and no others but those of Paddle 3 and its own."""
+    """Every property of 2.6.2 has its default; the only others are Paddle 3's and our own."""
     strategy = BuildStrategy()
     assert {name: getattr(strategy, name) for name in strategy.all_settings()} == {
         **DEFAULTS,
@@ -84,7 +84,7 @@ def test_defaults() -> None:
 
 
 def test_enumerations() -> None:
-    """Members and their numbers."""
+    """Members have Paddle's numbers."""
     scales = {m.name: m.value for m in BuildStrategy.GradientScaleStrategy}
     assert scales == {"CoeffNumDevice": 0, "One": 1, "Customized": 2}
     reductions = {m.name: m.value for m in BuildStrategy.ReduceStrategy}
@@ -113,7 +113,7 @@ def test_flags_take_the_truth_of_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENUMS)
 def test_enumerations_take_their_members_only(name: str) -> None:
-    """Neither numbers nor names nor members of the other one."""
+    """Numbers, names and members of the other enumeration are refused."""
     strategy = BuildStrategy()
     other = getattr(strategy, next(n for n in ENUMS if n != name))
     for wrong in (1, "One", None, other):
@@ -126,7 +126,7 @@ def test_enumerations_take_their_members_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes(name: str) -> None:
-    """Whole numbers from zero on."""
+    """Sizes are whole numbers from zero on."""
     strategy = BuildStrategy()
     setattr(strategy, name, np.int64(3))
     assert getattr(strategy, name) == 3 and type(getattr(strategy, name)) is int
@@ -136,7 +136,7 @@ def test_sizes(name: str) -> None:
 
 
 def test_memory_optimize() -> None:
-    """Three values and nothing that is merely true."""
+    """It takes three values, and no other true or false value."""
     strategy = BuildStrategy()
     for given in (True, False, None):
         strategy.memory_optimize = given
@@ -169,7 +169,7 @@ def test_texts_and_lists() -> None:
 
 @pytest.mark.parametrize("kind", [BuildStrategy, ExecutionStrategy])
 def test_unknown_names(kind: type[Any]) -> None:
-    """They cannot be set or read; a similar name is suggested."""
+    """Unknown names cannot be set or read; a similar name is suggested."""
     strategy = kind()
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         strategy.nonsense = True
@@ -181,7 +181,7 @@ def test_unknown_names(kind: type[Any]) -> None:
 
 
 def test_finalising_freezes() -> None:
-    """Exactly the settings that Paddle blocks; a copy and `_clear_finalized` thaw."""
+    """The same settings as in Paddle are blocked; a copy and `_clear_finalized` unblock them."""
     strategy = BuildStrategy()
     strategy.fuse_gemm_epilogue = True
     names = strategy._finalize_strategy_and_create_passes()
@@ -202,7 +202,7 @@ def test_finalising_freezes() -> None:
 
 
 def test_running_does_not_freeze() -> None:
-    """A finalised strategy can run; after a run flags may be set and change nothing."""
+    """A finalized strategy can run; flags set after a run change no result."""
     net = fc_mean()
     strategy = BuildStrategy()
     strategy._finalize_strategy_and_create_passes()
@@ -218,7 +218,7 @@ def test_running_does_not_freeze() -> None:
 
 
 def test_one_strategy_for_two_programs() -> None:
-    """The same object may be used again, changed or not."""
+    """One object serves two programs, changed or not."""
     strategy = BuildStrategy()
     for scale, weight in (("CoeffNumDevice", 1.75), ("One", 1.5)):
         net = fc_mean()
@@ -231,7 +231,7 @@ def test_one_strategy_for_two_programs() -> None:
 
 
 def test_a_later_strategy_replaces_the_first() -> None:
-    """That of with_data_parallel wins over the constructor's; None keeps it."""
+    """with_data_parallel's strategy wins over the constructor's; None keeps the latter."""
     one = BuildStrategy()
     one.gradient_scale_strategy = BuildStrategy.GradientScaleStrategy.One
     for first, second, weight in ((one, None, 1.5), (one, BuildStrategy(), 1.75)):
@@ -244,7 +244,7 @@ def test_a_later_strategy_replaces_the_first() -> None:
 
 
 def test_execution_strategy() -> None:
-    """Defaults and setters."""
+    """ExecutionStrategy has Paddle's defaults and setters."""
     strategy = ExecutionStrategy()
     assert {name: getattr(strategy, name) for name in strategy.all_settings()} == {
         "num_threads": 0,
@@ -276,6 +276,6 @@ def test_execution_strategy() -> None:
 
 
 def test_documented_difference_of_broadcast() -> None:
-    """Paddle's page says False, every release says True; so do we."""
+    """Paddle's page says False, but every release has True; so do we."""
     assert BuildStrategy().fuse_broadcast_ops is True
     assert isinstance(BuildStrategy.fuse_broadcast_ops.default, bool)

@@ -1,4 +1,4 @@
-"""Programs that an earlier process compiled run without a module, and never in place of others."""
+"""Programs compiled by an earlier process run without a module, and never in place of others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
 
 @pytest.fixture(autouse=True)
 def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory of its own for each test, in which even what compiles quickly is kept."""
+    """Use a new directory for each test, which stores quickly compiled programs, too."""
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     monkeypatch.setattr(summaries, "our_directory", lambda: tmp_path)
     for module in (known, summaries):
@@ -44,7 +44,7 @@ def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Called, lets nothing be parsed or optimised any more."""
+    """Return a function that makes all further parsing fail."""
 
     def fail(compilation: Any) -> Any:
         raise AssertionError("a program was parsed")
@@ -57,7 +57,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def net(scale: float = 2.0) -> Net:
-    """A network that trains, with dropout and an embedding."""
+    """Build a network that trains, with dropout and an embedding."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")
@@ -77,7 +77,7 @@ def feed(rows: int = 5) -> dict[str, Any]:
 
 
 def trained(scale: float = 2.0) -> list[Any]:
-    """The losses of three steps of a new network in a scope of its own."""
+    """Train a new network for three steps in a new scope; return its losses."""
     with static.scope_guard(static.Scope()):
         paddle.seed(1)
         made = net(scale)
@@ -85,7 +85,7 @@ def trained(scale: float = 2.0) -> list[Any]:
 
 
 def folded() -> Program:
-    """An inference program with weights that are prepared apart."""
+    """Build an inference program with weights that are prepared separately."""
     main, startup = static.Program(), static.Program()
     with paddle.utils.unique_name.guard(), static.program_guard(main, startup):
         x = static.data("x", [None, 3, 8, 8], "float32")
@@ -111,7 +111,7 @@ def test_a_known_program_is_not_parsed(no_module: Callable[[], None], tmp_path: 
 
 
 def test_prepared_weights_of_a_known_program(no_module: Callable[[], None]) -> None:
-    """They are computed from the parameters of the scope, and again when these change."""
+    """They are computed from the scope's parameters, and again after a change."""
     image = np.random.default_rng(1).normal(size=(2, 3, 8, 8)).astype("float32")
     with static.scope_guard(static.Scope()) as _, paddle.utils.unique_name.guard():
         main = folded()
@@ -128,7 +128,7 @@ def test_prepared_weights_of_a_known_program(no_module: Callable[[], None]) -> N
 
 
 def rolled() -> tuple[Any, Any]:
-    """The fetches and the stats of a program that rows to spare would change."""
+    """Run a program that padding rows would change; return fetches and statistics."""
     main = static.Program()
     with paddle.utils.unique_name.guard(), static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4], "float32")
@@ -140,7 +140,7 @@ def rolled() -> tuple[Any, Any]:
 def test_a_program_that_cannot_be_padded_is_not_tried_again(
     no_module: Callable[[], None], tmp_path: Path
 ) -> None:
-    """A later process has the reason and runs the feeds as they are."""
+    """A later process has the reason and runs the feeds unpadded."""
     (wanted,), before = rolled()
     assert len(files(tmp_path)) == 2, "the reason, and the program that runs"
     no_module()
@@ -153,7 +153,7 @@ def test_a_program_that_cannot_be_padded_is_not_tried_again(
 
 @pytest.mark.exhaustive
 def test_another_size_is_compiled(tmp_path: Path) -> None:
-    """From the program, which is parsed then."""
+    """Another size is compiled from the program, which is parsed then."""
     with static.scope_guard(static.Scope()):
         paddle.seed(1)
         made = net()
@@ -169,7 +169,7 @@ def test_another_size_is_compiled(tmp_path: Path) -> None:
 
 
 def test_a_program_that_changes_is_another_one() -> None:
-    """After a run and a change it has the results of the changed one."""
+    """A program that is changed after a run gives the new results."""
     main = static.Program()
     with static.program_guard(main):
         x = static.data("x", [None, 4], "float32")
@@ -200,7 +200,7 @@ def test_a_damaged_summary_is_made_again(
 
 @pytest.mark.exhaustive
 def test_a_summary_of_something_else_is_no_crash(tmp_path: Path) -> None:
-    """A whole file with other contents."""
+    """A well-formed entry with other contents is ignored."""
     from graphopt.runtime.disk.entries import write_entry
 
     wanted = trained()
@@ -222,7 +222,7 @@ def key(program: Program, **options: Any) -> str | None:
 
 
 def test_keys_are_of_the_content() -> None:
-    """Equal for programs of one content, and different for whatever makes another module."""
+    """Keys are equal for equal programs, and differ if the module would differ."""
     first = key(doubled())
     assert first is not None and first == key(doubled())
     others = [
@@ -248,7 +248,7 @@ def test_keys_are_of_the_content() -> None:
 
 
 def test_programs_without_a_key() -> None:
-    """Passes of others, files of graphs, several places, attributes whose content is not known."""
+    """Foreign passes, graph files, several places, and opaque attributes have no key."""
     assert key(doubled(), strategy=BuildStrategy().with_passes((DeadCodeElimination(),))) is None
     assert key(doubled(), strategy=strategy(debug_graphviz_path="graph")) is None
     assert key(doubled(), strategy=strategy(num_trainers=2)) is None
@@ -260,7 +260,7 @@ def test_programs_without_a_key() -> None:
 
 
 def test_a_summary_comes_back_from_its_text() -> None:
-    """As a step needs it, and as the same text."""
+    """A summary survives its text, as far as a step needs it."""
     program = doubled()
     compiled = compile_program(Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),)))
     text = json.dumps(record_of(compiled))
@@ -271,7 +271,7 @@ def test_a_summary_comes_back_from_its_text() -> None:
 
 
 def options_of(*layers: Any, trains: bool = False) -> dict[str, Any]:
-    """Those of XLA for layers one after the other, now and in a later process."""
+    """Return XLA's options for a chain of layers, now and in a later process."""
     program = Program()
     with static.program_guard(program, Program()), paddle.utils.unique_name.guard():
         out = static.data("x", [2, 4, 8, 8], "float32")
@@ -287,7 +287,7 @@ def options_of(*layers: Any, trains: bool = False) -> dict[str, Any]:
 
 
 def test_xla_keeps_the_products_beside_convolutions() -> None:
-    """In inference with a convolution to two products, where YNNPACK takes longer."""
+    """XLA keeps up to two products for each convolution in inference, as YNNPACK is slower."""
 
     def filters() -> Any:
         return nn.Conv2D(4, 4, 3, padding=1, groups=4)
@@ -303,7 +303,7 @@ def test_xla_keeps_the_products_beside_convolutions() -> None:
 
 
 def test_a_program_changed_meanwhile_is_refused() -> None:
-    """Nothing is kept under the key of what the program was."""
+    """No entry is stored under the key of the old program."""
     program = doubled()
     compilation = Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),))
     summary = record_of(compile_program(compilation))
@@ -316,7 +316,7 @@ def test_a_program_changed_meanwhile_is_refused() -> None:
 
 
 def test_translations_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a translation from outside, of which the code is not in keys, nothing is kept."""
+    """With foreign translations, whose code is not in keys, no entry is stored."""
     assert own_code.rules_are_ours()
     monkeypatch.setitem(registry.TRANSLATIONS, "of_another", lambda emitter: None)
     assert not own_code.rules_are_ours()

@@ -1,6 +1,6 @@
 """tensor_parallel_degree: the devices of a replica have pieces of parameters, and train as one.
 
-It is the same training as on one device; only where things lie and what travels differ.
+It trains as one device does; only storage and traffic differ.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COUNT = examples(12)
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Collectives cost little, so that small parameters are cut."""
+    """Make collectives cheap, so that small parameters are cut."""
 
     def options(context: Any) -> Any:
         return {"degree": context.model, "replicas": context.replicas, "rows": 1, "latency": 0}
@@ -54,7 +54,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def after_steps(net: Net, program: Any, feeds: Callable[[int], dict[str, Array]]) -> Any:
-    """The mean losses, and everything that outlives three steps."""
+    """Run three steps; return the mean losses and the state."""
     net.start()
     losses = [np.mean(net.run(feeds(seed), net.loss, program)[0]) for seed in range(3)]
     return {"loss": np.array(losses), **state_of(net)}
@@ -67,7 +67,7 @@ def trains_alike(
     degree: int,
     tolerance: float = 1e-4,
 ) -> CompiledProgram:
-    """AssertionError unless a mesh trains as one device; the program of the mesh."""
+    """Check that a mesh trains as one device; return the program of the mesh."""
     wanted = after_steps(net, net.main, feeds)
     program = net.parallel(replicas * degree, tensor_parallel_degree=degree)
     same(after_steps(net, program, feeds), wanted, tolerance)
@@ -78,7 +78,7 @@ def trains_alike(
 
 
 def transformer() -> tuple[Net, Callable[[int], dict[str, Array]]]:
-    """Embeddings, two layers of four heads, and logits."""
+    """Build embeddings, two layers of four heads, and logits."""
 
     def make() -> tuple[Variable, Variable]:
         ids = static.data("ids", [None, 6], "int64")
@@ -100,7 +100,7 @@ def transformer() -> tuple[Net, Callable[[int], dict[str, Array]]]:
 
 
 def vision_transformer() -> tuple[Net, Callable[[int], dict[str, Array]]]:
-    """Patches by a convolution, positions, a layer, and the mean over patches."""
+    """Build patches by a convolution, positions, a layer, and the mean over patches."""
 
     def make() -> tuple[Variable, Variable]:
         image = static.data("image", [None, 3, 8, 8], "float32")
@@ -123,7 +123,7 @@ def vision_transformer() -> tuple[Net, Callable[[int], dict[str, Array]]]:
 
 
 def recommender() -> tuple[Net, Callable[[int], dict[str, Array]]]:
-    """Tables of which one divides by rows only and one by columns only, products of features."""
+    """Build tables divisible by rows only or by columns only, and products of features."""
 
     def make() -> tuple[Variable, Variable]:
         dense = static.data("dense", [None, 8], "float32")
@@ -156,7 +156,7 @@ MODELS = {"transformer": transformer, "vision": vision_transformer, "recommender
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("replicas", "degree"), [(2, 4), (2, 2), (1, 4)])
 def test_models_train_as_on_one_device(model: str, replicas: int, degree: int) -> None:
-    """Eight places on four devices, and meshes with a device for each place."""
+    """Models train alike by eight places on four devices, and by one device for each place."""
     net, feeds = MODELS[model]()
     program = trains_alike(net, feeds, replicas, degree)
     assert program.stats["mapper"] == ("vmap" if replicas * degree > 4 else "shard_map")
@@ -173,7 +173,7 @@ WITH_PRODUCTS = programs(plant=FuseGemmEpilogue.RULES)
 @pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_random_programs() -> None:
-    """On random meshes results are those of replicas that are one device each."""
+    """On random meshes results equal those of replicas of one device each."""
     cut = 0
 
     @settings(max_examples=COUNT, suppress_health_check=[HealthCheck.filter_too_much])
@@ -211,7 +211,7 @@ DRAWN = st.fixed_dictionaries(
 
 
 def loop(x: Variable, w: Variable) -> Variable:
-    """Two times the same product."""
+    """Compute the same product twice in a loop."""
     first = paddle.full([1], 0, "int64")
     _, out = static.nn.while_loop(
         lambda index, _: index < 2,
@@ -222,7 +222,7 @@ def loop(x: Variable, w: Variable) -> Variable:
 
 
 def drawn_net(drawn: dict[str, Any]) -> Net:
-    """A net of these layers."""
+    """Build a net of these layers."""
     generator = np.random.default_rng(0)
     made: list[Variable] = []
 
@@ -273,7 +273,7 @@ def drawn_net(drawn: dict[str, Any]) -> Net:
 
 
 def fed(seed: int) -> dict[str, Array]:
-    """Rows for a drawn net."""
+    """Draw rows for a drawn net."""
     generator = np.random.default_rng(seed)
     x = generator.normal(size=(8, WIDTH)).astype("float32")
     return {"x": x, "ids": generator.integers(0, 12, 8)}
@@ -282,7 +282,7 @@ def fed(seed: int) -> dict[str, Array]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_random_nets_train_as_replicas_of_one_device() -> None:
-    """With any layers, optimizer, clip, decay and flags on random meshes; most have pieces."""
+    """Any layers, optimizer, clip, decay and flags agree on random meshes; most have pieces."""
     cut = 0
 
     @settings(max_examples=COUNT)
@@ -311,7 +311,7 @@ def test_random_nets_train_as_replicas_of_one_device() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.usefixtures("eager")
 def test_a_loop_reads_whole_parameters() -> None:
-    """What it carries from turn to turn is no parameter; one in front of it may be cut."""
+    """A loop reads whole parameters; a parameter before it may be cut."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, WIDTH], "float32")
@@ -333,7 +333,7 @@ def test_a_loop_reads_whole_parameters() -> None:
 
 
 def wide(optimizer: Any = None) -> Net:
-    """A pair of linear layers that are cut at the usual price."""
+    """Build a pair of linear layers that are cut at the default cost."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 64], "float32")
@@ -347,14 +347,14 @@ def wide(optimizer: Any = None) -> Net:
 
 
 def rows_of(seed: int, count: int = 8) -> dict[str, Array]:
-    """Rows for a wide net."""
+    """Draw rows for a wide net."""
     x = np.random.default_rng(seed).normal(size=(count, 64))
     return {"x": x.astype("float32")}
 
 
 @pytest.mark.exhaustive
 def test_a_device_has_its_piece(tmp_path: Path) -> None:
-    """Of weights, the bias between them, and their moments; explain and the report say it."""
+    """Weights, the bias between them, and their moments are cut; explain and the report show it."""
     net = wide()
     program = net.parallel(4, tensor_parallel_degree=2)
     net.run(rows_of(0), net.loss, program)
@@ -382,14 +382,14 @@ def test_a_device_has_its_piece(tmp_path: Path) -> None:
 
 
 def test_files_are_those_of_one_device(tmp_path: Path) -> None:
-    """Saved after two steps and loaded again: the bytes, and the training that goes on."""
+    """Files have one device's bytes, and training continues from them."""
     net = wide(paddle.optimizer.Momentum)
     program = net.parallel(4, tensor_parallel_degree=2)
     saves_as_one_device(net, program, [rows_of(seed) for seed in (0, 1, 3)], tmp_path)
 
 
 def test_reads_writes_and_fetches_are_whole() -> None:
-    """A fetched parameter and its gradient, and a value that a script has set."""
+    """A fetched parameter, its gradient, and a value that a script sets are whole."""
     net = wide(paddle.optimizer.SGD)
     first = net.main.all_parameters()[0].name
     fetches = (first, f"{first}@GRAD")
@@ -430,7 +430,7 @@ def test_several_steps_in_one_call() -> None:
 def test_what_does_not_go_together(
     flags: dict[str, Any], devices: int, rows: int, error: type[Exception], words: str
 ) -> None:
-    """Each is refused by name, before a step."""
+    """Each conflict is refused by name, before a step."""
     net = wide()
     program = net.parallel(devices, tensor_parallel_degree=2, **flags)
     with pytest.raises(error, match=words):
@@ -438,7 +438,7 @@ def test_what_does_not_go_together(
 
 
 def test_several_trainers_are_refused() -> None:
-    """Each trainer would need all pieces."""
+    """Several trainers are refused, as each would need all pieces."""
     context = strategy(num_trainers=2, tensor_parallel_degree=2).pass_context(
         replicas=2, data_parallel=True
     )

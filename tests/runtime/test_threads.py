@@ -1,4 +1,4 @@
-"""The number of threads that compute: who says it, and who hears it."""
+"""The number of compute threads: its sources, and the libraries that obey it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ is_started = threads._xla_is_started  # before a fixture replaces it
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is requested, and XLA has not begun."""
+    """Reset all requests, and pretend that XLA has not started."""
     for name in ("OMP_NUM_THREADS", "PJRT_NPROC", "NPROC", "FLAGS_paddle_num_threads"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -62,7 +62,7 @@ def test_xla_is_told_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jax_is_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By another thread, which has made the module and not yet its functions."""
+    """A module of JAX that another thread is still importing does not count as started."""
     monkeypatch.setitem(sys.modules, "jax._src.xla_bridge", ModuleType("xla_bridge"))
     assert not is_started()
 
@@ -75,7 +75,7 @@ def test_the_users_own_number_for_xla_wins(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_blas_has_as_many_in_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One while cores are taken, the limit else, and what it had outside of runs."""
+    """BLAS has one thread while cores are taken, else the limit, and its own outside of runs."""
 
     class Library:
         threads = 8
@@ -136,7 +136,7 @@ def test_a_predictor_computes_with_the_threads_of_its_config() -> None:
 
 @pytest.mark.exhaustive
 def test_xla_begins_with_one_thread() -> None:
-    """In a process whose environment says one, XLA has no pool of several."""
+    """With one thread in the environment, XLA starts no pool of several."""
     code = (
         "import pathlib\n"
         "from graphopt.runtime.devices.places import CPUPlace, device_of; device_of(CPUPlace())\n"

@@ -1,4 +1,4 @@
-"""Programs in two forms: which one begins, that both compute the same, and how they change."""
+"""Programs in two forms: the first one, their equal numbers, and the change."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ WELL = {
 
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every program counts as large, none runs in NumPy, nothing was seeded, and work is done at
-    once.
-    """
+    """Treat every program as large, without NumPy or a seed, and run background work at once."""
     monkeypatch.setattr(policy, "SMALL", 0)
     monkeypatch.setattr(policy, "TINY", 1 << 30)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
@@ -55,7 +53,7 @@ def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def network() -> Net:
-    """A small network that trains with dropout and momentum."""
+    """Build a small network that trains with dropout and momentum."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")
@@ -69,13 +67,13 @@ def network() -> Net:
 
 
 def unseeded(start: int) -> None:
-    """A known start of the random numbers that no script has chosen."""
+    """Start random numbers at a known place, without marking them as seeded."""
     paddle.seed(start)
     generator.default_generator().seeded = False
 
 
 def form_of(executor: Any) -> str:
-    """The form of what an executor or a compiled program compiled last."""
+    """Return the form that an executor or a compiled program compiled last."""
     return list(executor.stats["tiers"])[-1]
 
 
@@ -85,7 +83,7 @@ def feed(rows: int = 6) -> dict[str, Array]:
 
 @pytest.mark.exhaustive
 def test_a_training_goes_on_exactly_where_it_was() -> None:
-    """Losses, dropouts and weights are those of the full form alone; the form changes at run 3."""
+    """Losses, dropouts and weights equal the full form's alone; the form changes at run 3."""
     runs: dict[str, list[Any]] = {}
     for tier in ("full", "auto", "fast"):
         paddle.set_flags({TIER: tier})
@@ -103,7 +101,7 @@ def test_a_training_goes_on_exactly_where_it_was() -> None:
 
 
 def seeded(monkeypatch: pytest.MonkeyPatch) -> Net:
-    """A network that trains from a seed, the first three runs in the quick form."""
+    """Build a network that trains from a seed, its first three runs in the quick form."""
     monkeypatch.setattr(policy, "SEEDED_RUNS", 3)
     monkeypatch.setattr(policy, "SEEDED_RUNS_PER_OP", 0)
     net = network()
@@ -112,7 +110,7 @@ def seeded(monkeypatch: pytest.MonkeyPatch) -> Net:
 
 
 def forms_of(net: Net, runs: int) -> tuple[str, list[bytes]]:
-    """The first letters of the forms of some runs, and their losses."""
+    """Run some steps; return the forms' first letters and the losses."""
     names, losses = "", list[bytes]()
     for _ in range(runs):
         losses.append(net.run(feed(), net.loss)[0].tobytes())
@@ -121,7 +119,7 @@ def forms_of(net: Net, runs: int) -> tuple[str, list[bytes]]:
 
 
 def forked(work: Any) -> None:
-    """As in a child of a process whose thread compiles the full form."""
+    """Mark the work as another process's, like in a child of its process."""
     work._process = work._full_maker = -1
 
 
@@ -130,7 +128,7 @@ def forked(work: Any) -> None:
 def test_a_seeded_training_counts_its_quick_runs(
     when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the thread has the full form before or after its run, which a caller waits for."""
+    """The form changes at a fixed run, whether the thread is ready before or after it."""
     if when != "at once":
         monkeypatch.setattr(forms, "submit", forked if when == "in a parent" else lambda _: None)
     names, _ = forms_of(seeded(monkeypatch), 5)
@@ -140,7 +138,7 @@ def test_a_seeded_training_counts_its_quick_runs(
 def test_a_seeded_training_says_what_it_compiles_twice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """For the first steps, and for all later ones, which a caller waits for."""
+    """The first steps have a line, and so have the later ones, for which a caller waits."""
     monkeypatch.setattr(progress, "AFTER", 0.0)
     monkeypatch.setattr(forms, "submit", lambda _: None)
     net = seeded(monkeypatch)
@@ -156,9 +154,9 @@ def test_a_seeded_training_says_what_it_compiles_twice(
 
 @pytest.mark.exhaustive
 def test_a_training_that_is_resumed_from_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script that reads or writes what is trained has the full form from then on.
+    """After a script reads or writes the trained state, the full form runs.
 
-    So a process that goes on from a checkpoint has the bits of the one that wrote it.
+    So a process that resumes from a checkpoint has the bits of the process that wrote it.
     """
     net = seeded(monkeypatch)
     names, _ = forms_of(net, 2)
@@ -176,7 +174,7 @@ def test_a_training_that_is_resumed_from_a_seed(monkeypatch: pytest.MonkeyPatch)
 
 
 def global_names(net: Net) -> list[str]:
-    """The variables of a program that stay from run to run."""
+    """List the persistable variables of a program."""
     return [v.name for v in net.main.list_vars() if v.persistable]
 
 
@@ -200,7 +198,7 @@ def test_the_same_numbers() -> None:
 def run_with(
     options: dict[str, Any], module: ModuleOp, inputs: dict[str, Array]
 ) -> dict[str, Array]:
-    """The results of a module that XLA compiles with these options."""
+    """Compile a module by XLA with these options, and return its results."""
     given, plan = stored_inputs(module, inputs), Plan.of(module)
     ports = plan.updated, plan.read_only, plan.feeds
     arguments = (*(tuple(given[p.name] for p in group) for group in ports), np.zeros(2, "uint32"))
@@ -220,7 +218,7 @@ def test_a_size_that_never_comes_again_has_no_second_form() -> None:
 
 
 def test_explain_ends_with_the_forms() -> None:
-    """A line for each form, with the number of sizes that run in it."""
+    """Each form has a line, with the number of sizes that run in it."""
     net = infer()
     compiled = static.CompiledProgram(net.main)
     for rows in (1, 2):
@@ -239,7 +237,7 @@ def infer() -> Net:
 
 
 def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quick one goes on running, and one warning says so."""
+    """The quick form continues to run, and one warning says so."""
     make = XlaForms.make
 
     def failing(self: XlaForms, name: str) -> Any:
@@ -260,7 +258,7 @@ def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.exhaustive
 def test_programs_with_one_form() -> None:
-    """Each says why."""
+    """The report gives the reason for a single form."""
 
     def reason(net: Net, program: Any = None) -> str:
         source = net.executor if program is None else program
@@ -280,7 +278,7 @@ def test_programs_with_one_form() -> None:
 
 @pytest.mark.exhaustive
 def test_the_time_of_each_form() -> None:
-    """Both are made from one lowered program: traced once, compiled twice."""
+    """Both forms come from one lowered program: traced once, compiled twice."""
     net = network()
     for _ in range(3):
         net.run(feed(), net.loss)
@@ -307,7 +305,7 @@ def test_what_is_measured_has_one_form() -> None:
 
 @pytest.mark.exhaustive
 def test_two_executors_and_scopes() -> None:
-    """Each has forms of its own, and the scopes their own state."""
+    """Each executor has its own forms, and each scope its own state."""
     net = network()
     other, scope = static.Executor(), static.Scope()
     unseeded(1)

@@ -38,14 +38,14 @@ EVERY_CASE = pytest.mark.parametrize(
 
 
 def imported(saved: Saved, recorded: Recorded) -> paddle.ImportedModel:
-    """The program, with the state that the recorded run starts from."""
+    """Import the program, with the state at the start of the recorded run."""
     main = saved.artifact["main"] if saved.artifact else "main.program"
     with static.scope_guard(static.Scope()):
         return paddle.import_model(saved.case / main, recorded.before)
 
 
 def names_of(about: dict[str, Any], where: str, role: str) -> list[str]:
-    """The arguments or results of a role, in order."""
+    """List the arguments or results of a role, in order."""
     return [entry["name"] for entry in about[where] if entry["role"] == role]
 
 
@@ -53,7 +53,7 @@ def names_of(about: dict[str, Any], where: str, role: str) -> list[str]:
 @EVERY_CASE
 @pytest.mark.parametrize("fused", [False, True])
 def test_step_by_jax_alone(name: str, tmp_path: Path, *, fused: bool) -> None:
-    """State and inputs in, new state and outputs out, plain and with every fusion."""
+    """State and inputs give new state and outputs, plain and with every fusion."""
     pytest.importorskip("flatbuffers")
     recorded = load(CASES[name])
     model, path = imported(CASES[name], recorded), tmp_path / "step.jaxexport"
@@ -84,7 +84,7 @@ def test_step_by_jax_alone(name: str, tmp_path: Path, *, fused: bool) -> None:
 
 @EVERY_CASE
 def test_saved_again(name: str, tmp_path: Path) -> None:
-    """`static.save` of an imported program is imported and trains as before."""
+    """An imported program that `static.save` writes is imported and trains as before."""
     recorded = load(CASES[name])
     with static.scope_guard(static.Scope()):
         model = imported(CASES[name], recorded)

@@ -1,6 +1,6 @@
-"""Saved training programs against the losses and the state that Paddle recorded.
+"""Saved training programs against Paddle's recorded losses and state.
 
-So do all training programs of a corpus, if one is given (see model_files.py).
+All training programs of a corpus are tested, too, if one is given (see model_files.py).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def is_for_two_devices(recorded: Recorded) -> bool:
 
 
 def fused(recorded: Recorded) -> CompiledProgram:
-    """The program with every fusion."""
+    """Compile the program with every fusion."""
     return CompiledProgram(recorded.main, strategy(**dict.fromkeys(FUSIONS, True)))
 
 
 def parallel(recorded: Recorded) -> CompiledProgram:
-    """The program on two devices."""
+    """Compile the program for two devices."""
     return CompiledProgram(recorded.main).with_data_parallel(
         loss_name=recorded.loss, places=static.cpu_places(2)
     )
@@ -55,7 +55,7 @@ def parallel(recorded: Recorded) -> CompiledProgram:
 @pytest.mark.every(5)
 @EVERY_CASE
 def test_recorded_numbers(name: str) -> None:
-    """Plain and with every fusion; the caller's program stays as it was loaded."""
+    """Numbers agree, plain and with every fusion; the loaded program does not change."""
     recorded = load(CASES[name])
     before = repr(recorded.main)
     for program in (recorded.main, fused(recorded)):
@@ -79,7 +79,7 @@ def test_from_the_startup_program(name: str) -> None:
 @pytest.mark.every(5)
 @FEW_CASES
 def test_on_two_devices(name: str) -> None:
-    """Each row counts once when the rows divide evenly and no op looks at the whole batch."""
+    """Training agrees if rows divide evenly and no op reads the whole batch."""
     recorded = load(CASES[name])
     block = recorded.main.global_block()
     if any(block.var(feed).shape[0] >= 0 for feed in recorded.feeds[0]):
@@ -97,7 +97,7 @@ def test_on_two_devices(name: str) -> None:
 
 @EVERY_CASE
 def test_raised_to_one_derivative(name: str) -> None:
-    """These programs have what autodiff gives: no gradient operator is left by itself."""
+    """These programs equal autodiff's: no gradient operator remains."""
     recorded = load(CASES[name])
     module = parse_program(recorded.main, recorded.feeds[0], recorded.fetches)
     grads = [op for op in module.walk() if isinstance(op, Grad)]
@@ -107,7 +107,7 @@ def test_raised_to_one_derivative(name: str) -> None:
 
 @EVERY_CASE
 def test_saving_keeps_paddles_operators(name: str) -> None:
-    """Raising happens in the compiler; the program is what it was."""
+    """Raising happens in the compiler; the program does not change."""
     recorded = load(CASES[name])
     parse_program(recorded.main, recorded.feeds[0], recorded.fetches)
     again = read_program(write_program(recorded.main))
@@ -115,7 +115,7 @@ def test_saving_keeps_paddles_operators(name: str) -> None:
 
 
 def test_fusions_fire() -> None:
-    """The forward operators are free to be fused, as nothing else reads them."""
+    """The forward operators can be fused, as no other operator reads them."""
     recorded = load(CASES[MLP])
     program = fused(recorded)
     run(recorded, program)
@@ -124,7 +124,7 @@ def test_fusions_fire() -> None:
 
 
 def test_a_loss_of_another_name() -> None:
-    """Data parallelism knows which variable a saved program differentiates."""
+    """Data parallelism detects which variable a saved program differentiates."""
     recorded = load(CASES[MLP])
     with pytest.raises(ValueError, match=recorded.loss):
         program = CompiledProgram(recorded.main).with_data_parallel(
@@ -135,7 +135,7 @@ def test_a_loss_of_another_name() -> None:
 
 @pytest.mark.exhaustive
 def test_customized_seed() -> None:
-    """The gradient of the loss can be fed in place of the saved constant."""
+    """The gradient of the loss can be fed instead of the saved constant."""
     recorded = load(CASES[MLP])
     recorded.feeds = [{**feed, f"{recorded.loss}@GRAD": None} for feed in recorded.feeds[:1]]
     count = 2
@@ -155,7 +155,7 @@ def test_customized_seed() -> None:
 
 
 def test_further_gradients_of_a_saved_program() -> None:
-    """`static.gradients` on a program with explicit gradient operators."""
+    """`static.gradients` works on a program with explicit gradient operators."""
     recorded = load(CASES[MLP])
     recorded.feeds[1:] = []
     block = recorded.main.global_block()
@@ -170,7 +170,7 @@ def test_further_gradients_of_a_saved_program() -> None:
 
 @pytest.mark.parametrize("roles", [True, False])
 def test_clone_for_test(roles: bool) -> None:
-    """Without the backward pass and the updates, also where no operator says what it is for."""
+    """The clone has no backward pass and no updates, even if no operator has a role."""
     recorded = load(CASES[MLP])
     for op in recorded.main.global_block().ops:
         if not roles:

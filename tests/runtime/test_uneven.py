@@ -28,14 +28,14 @@ NAMES = ("w", "b")
 
 
 def parts(feed: dict[str, Any], devices: int) -> list[dict[str, Any]]:
-    """The chunks of a feed as Paddle cuts them."""
+    """Split a feed into chunks as Paddle does."""
     count = len(feed["x"])
     step = -(-count // devices)
     return [{n: a[i : i + step] for n, a in feed.items()} for i in range(0, count, step)]
 
 
 def mean_gradients(net: Net, chunks: list[dict[str, Any]]) -> list[Any]:
-    """The mean over the chunks of the gradients that a plain program gives for each."""
+    """Average the gradients that a plain program gives for each chunk."""
     names = [f"{name}@GRAD" for name in NAMES]
     state = {name: value(name) for name in NAMES}
     found: list[list[Any]] = []
@@ -51,7 +51,7 @@ def mean_gradients(net: Net, chunks: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.every(3)
 @pytest.mark.parametrize(("devices", "count"), [(2, 5), (3, 7), (4, 10)])
 def test_gradient_is_the_mean_of_the_devices_means(devices: int, count: int) -> None:
-    """Compared with plain runs of each chunk; and not the mean over all rows."""
+    """The gradient is the mean of plain runs of each chunk, not the mean over all rows."""
     net = regression()
     feed = regression_feed(count)
     wanted = mean_gradients(net, parts(feed, devices))
@@ -64,7 +64,7 @@ def test_gradient_is_the_mean_of_the_devices_means(devices: int, count: int) -> 
 
 
 def test_a_warning_says_that_rows_weigh_differently() -> None:
-    """Once for a program, and not where each device has as many."""
+    """Unequal rows give one warning for a program; equal rows give none."""
     net = regression()
     program = net.parallel(2)
     net.run(regression_feed(4), net.loss, program)
@@ -100,7 +100,7 @@ def test_list_feeds_of_different_sizes() -> None:
     ids=["sgd-l2", "momentum", "adam", "adamw", "global-norm", "norm", "value"],
 )
 def test_even_batches_train_as_one_device(optimizer: Callable[[], Any]) -> None:
-    """Clipping and decay see the averaged gradient, so the weights are those of one device."""
+    """Clipping and decay see the averaged gradient, so the weights equal one device's."""
     net = regression(optimizer)
     feeds = [regression_feed(4, seed=number) for number in range(3)]
     ends: list[list[Any]] = []
@@ -131,7 +131,7 @@ def test_both_executables_share_the_state() -> None:
 
 
 def test_which_mapper_ran() -> None:
-    """`stats` tells: SPMD for equal parts, lockstep for others, no mapping on one device."""
+    """`stats` reports SPMD for equal parts, lockstep for others, no mapping on one device."""
     net = fc_mean(train=False)
     for devices, count, mapper, used in (
         (1, 3, "alone", 1),
@@ -149,7 +149,7 @@ def test_which_mapper_ran() -> None:
 
 
 def test_too_few_rows_change_nothing() -> None:
-    """The error comes before anything runs."""
+    """The error comes before the step."""
     net = fc_mean()
     program = net.parallel(4)
     with pytest.raises(FeedSizeError, match=r"number\(3\) of samples"):
@@ -158,7 +158,7 @@ def test_too_few_rows_change_nothing() -> None:
 
 
 def test_operators_that_look_at_the_whole_batch() -> None:
-    """Softmax over rows and a sum of squares see the device's own rows only."""
+    """Softmax over rows and a sum of squares see only the device's own rows."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("x", [None, 2], "float32")

@@ -1,4 +1,4 @@
-"""The classes between `exe.run` and the step are those of a table in the-house.md, no others."""
+"""The classes between `exe.run` and the step are exactly those of a table in the-house.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FEED = {"x": np.ones((8, 4), "float32")}
 
 
 def classes_of(call: Callable[[], Any]) -> set[str]:
-    """The classes of the runtime of which a method runs in a call, with the classes around it."""
+    """Collect the runtime's classes whose methods run in a call, with their defining bases."""
     found: set[str] = set()
 
     def look(frame: FrameType, event: str, _: Any) -> None:
@@ -44,7 +44,7 @@ def classes_of(call: Callable[[], Any]) -> set[str]:
 
 
 def in_the_table() -> tuple[set[str], set[str]]:
-    """All classes of the table, and those with a star."""
+    """Return all classes of the table, and the starred ones."""
     table = (
         PAGE.read_text("utf-8")
         .partition("| class | what it decides, or holds |")[2]
@@ -56,7 +56,7 @@ def in_the_table() -> tuple[set[str], set[str]]:
 
 
 def net(*, trains: bool) -> Net:
-    """Four layers, with feeds of an open size."""
+    """Build four layers, with feeds of an open size."""
 
     def make() -> tuple[Any, Any]:
         hidden = static.data("x", [None, 4], "float32")
@@ -72,7 +72,7 @@ def net(*, trains: bool) -> Net:
 
 @pytest.fixture
 def _as_users_run_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All forms may run, and nothing is seeded."""
+    """Allow all forms, without a seed."""
     monkeypatch.setattr(generator.default_generator(), "seeded", False)
     old = paddle.get_flags([TIER, KERNELS])
     paddle.set_flags({TIER: "auto", KERNELS: "auto"})

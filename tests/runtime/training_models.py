@@ -1,4 +1,4 @@
-"""Saved training programs: loading one with what Paddle recorded, and running it."""
+"""Saved training programs: loading one with Paddle's record, and running it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Recorded:
-    """A training program, the state it starts from and ends with, and each step's numbers."""
+    """A training program, its state at start and end, and each step's numbers."""
 
     main: Program
     startup: Program
@@ -40,20 +40,20 @@ class Recorded:
         return self.fetches[0]
 
     def put(self, scope: static.Scope) -> None:
-        """Give the state its recorded values."""
+        """Set the state to its recorded values."""
         for name, array in self.before.items():
             scope.var(name).get_tensor().set(array)
 
 
 class Saved(NamedTuple):
-    """A folder with a training program, and the part of it that has one format."""
+    """A folder with a training program, and its files in one format."""
 
     case: Path
     artifact: dict[str, Any] | None
 
 
 def training_cases() -> dict[str, Saved]:
-    """Every recorded training program; those of Paddle 3 have `/pir` behind their names."""
+    """Collect every recorded training program; Paddle 3's names end in `/pir`."""
     found: dict[str, Saved] = {}
     for case in sorted(model_files.cases(), key=lambda case: case.name):
         about = model_files.meta(case)
@@ -68,7 +68,7 @@ def training_cases() -> dict[str, Saved]:
 
 
 def load(saved: Saved) -> Recorded:
-    """The recorded training program."""
+    """Load a recorded training program."""
     case, artifact = saved
     about = model_files.meta(case)
     if artifact is not None:
@@ -97,7 +97,7 @@ def load(saved: Saved) -> Recorded:
 
 
 def _name(entry: tuple[str, Any]) -> tuple[str, str]:
-    """A fetch and its variable; values of PIR, which have no names, get theirs when imported."""
+    """Return a fetch and its variable; unnamed values of PIR get the names of their import."""
     fetch, variable = entry
     if isinstance(variable, dict):
         variable = f"{variable['op'].partition('.')[2]}_{variable['value']}"
@@ -105,13 +105,13 @@ def _name(entry: tuple[str, Any]) -> tuple[str, str]:
 
 
 def arrays(file: Path) -> dict[str, Array]:
-    """What an npz file holds."""
+    """Read the arrays of an npz file."""
     with np.load(file) as held:
         return {name: held[name] for name in held.files}
 
 
 def feed_of(inputs: dict[str, Array], step: int) -> dict[str, Array]:
-    """The inputs of one step."""
+    """Select the inputs of one step."""
     prefix = f"s{step}/"
     return {n.removeprefix(prefix): a for n, a in inputs.items() if n.startswith(prefix)}
 
@@ -123,9 +123,9 @@ def run(
     fetches: Sequence[str] | None = None,
     start: bool = False,
 ) -> tuple[list[list[Array]], dict[str, Array]]:
-    """What each recorded step fetches, and the state in the end.
+    """Run each recorded step; return its fetches, and the state at the end.
 
-    With `start` the startup program gives the state.
+    With `start` the startup program sets the state.
     """
     scope = static.Scope()
     executor = static.Executor(paddle.CPUPlace())
@@ -147,7 +147,7 @@ def run(
 
 
 def check_outputs(recorded: Recorded, found: list[list[Array]]) -> None:
-    """AssertionError unless every step fetched what Paddle did."""
+    """Raise AssertionError unless every step's fetches equal Paddle's."""
     for new, old in zip(found, recorded.outputs, strict=True):
         for one, other in zip(new, old, strict=True):
             np.testing.assert_allclose(
@@ -156,7 +156,7 @@ def check_outputs(recorded: Recorded, found: list[list[Array]]) -> None:
 
 
 def check_state(recorded: Recorded, state: dict[str, Array]) -> None:
-    """AssertionError unless the state ended as Paddle's did."""
+    """Raise AssertionError unless the final state equals Paddle's."""
     for name, old in recorded.after.items():
         largest = float(np.abs(old).max()) if old.size else 0.0
         noise = 30 * max((v for n, v in recorded.noise.items() if name.startswith(n)), default=0.0)

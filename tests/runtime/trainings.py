@@ -1,4 +1,4 @@
-"""Whole trainings: what they leave behind, and the programs that ran, for comparing tests."""
+"""Whole trainings: their final state, and the programs that ran, for tests that compare them."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ CLIPS: dict[str, Callable[[], Any]] = {
 
 
 def state_of(net: Net) -> dict[str, Array]:
-    """Everything that outlives a step."""
+    """Return the values of all persistable variables."""
     names = [v.name for v in net.main.list_vars() if v.persistable]
     scope = static.global_scope()
     return {name: value(name) for name in names if scope.find_var(name) is not None}
 
 
 def minimize_as_drawn(loss: Variable, drawn: dict[str, Any]) -> None:
-    """Append the updates of the optimizer, the clip and the decay that were drawn."""
+    """Append the updates of the drawn optimizer, clip and decay."""
     clip, decay = drawn["clip"], {"weight_decay": 0.1 * drawn["decay"]}
     OPTIMIZERS[drawn["optimizer"]](
         0.05,
@@ -63,7 +63,7 @@ def minimize_as_drawn(loss: Variable, drawn: dict[str, Any]) -> None:
 def set_options(
     monkeypatch: pytest.MonkeyPatch, pass_name: str, options: Callable[[Any], dict[str, Any]]
 ) -> None:
-    """Run one pass of the order with these options."""
+    """Set the options of one pass of the order."""
     rows = [
         replace(row, options=options) if row.pass_name == pass_name else row
         for row in schedule.ROWS
@@ -74,9 +74,9 @@ def set_options(
 def saves_as_one_device(
     net: Net, program: CompiledProgram, feeds: Sequence[dict[str, Array]], folder: Path
 ) -> None:
-    """AssertionError unless files of a training over devices are those of one device.
+    """Raise AssertionError unless files of a training over devices are those of one device.
 
-    Saved after all feeds but the last and loaded again: the bytes, and the training that goes on.
+    The state is saved before the last feed and loaded again: the bytes, and the next step, agree.
     """
     *before, last = feeds
     for feed in before:
@@ -105,7 +105,7 @@ def saves_as_one_device(
 def trained(
     net: Net, program: Any, count: int = 12, steps: int = 3, width: int = 3
 ) -> dict[str, Array]:
-    """The losses and the state after some steps from the initial values."""
+    """Train for some steps from the initial values; return losses and state."""
     net.start()
     feeds = [regression_feed(count, width, seed) for seed in range(steps)]
     losses = [net.run(feed, net.loss, program)[0] for feed in feeds]
@@ -113,7 +113,7 @@ def trained(
 
 
 def same(found: dict[str, Array], wanted: dict[str, Array], tolerance: float = 1e-6) -> None:
-    """AssertionError, naming the variable, unless all are nearly equal."""
+    """Raise AssertionError, naming the variable, unless all are nearly equal."""
     assert found.keys() == wanted.keys()
     for name, array in wanted.items():
         assert found[name].shape == array.shape and found[name].dtype == array.dtype, name
@@ -121,12 +121,12 @@ def same(found: dict[str, Array], wanted: dict[str, Array], tolerance: float = 1
 
 
 def module_text(program: CompiledProgram) -> str:
-    """The IR that ran."""
+    """Return the IR that ran."""
     (compiled,) = program._compiled_programs()
     return str(compiled.module)
 
 
 def stablehlo(program: CompiledProgram) -> str:
-    """What XLA was given for the only shape."""
+    """Return XLA's input for the only shape."""
     assert len(program._compiled_programs()) == 1
     return program.text("stablehlo")

@@ -1,9 +1,9 @@
-"""Kills savers at random moments, and reads what they save meanwhile: no set of files may be mixed.
+"""Kills savers at random moments, and reads their files meanwhile: no set of files may be mixed.
 
 `make storm-checkpoints` runs it; `python tests/storms/checkpoints.py COUNT --seed N` does it COUNT
 times for each way to save. Every array of a save holds the number of the save, so a reader that
-finds two numbers has seen two saves. Counted are also files that cannot be read after a kill, and
-temporaries that are left when a save has gone through after it.
+finds two numbers has mixed two saves. It also counts files that cannot be read after a kill, and
+temporaries that remain after a later save has succeeded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Net(NamedTuple):
 
 
 def make_net() -> Net:
-    """A perceptron trained by Adam."""
+    """Build a perceptron trained by Adam."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
         x = static.data(X, [None, SIZE], "float32")
@@ -49,7 +49,7 @@ def make_net() -> Net:
 
 
 def fill(net: Net, number: int) -> None:
-    """Give every variable that is saved this number as its value."""
+    """Set every saved variable to this number."""
     for variable in net.main.list_vars():
         if variable.persistable:
             value = np.full(variable.shape, number, variable.dtype.numpy)
@@ -57,7 +57,7 @@ def fill(net: Net, number: int) -> None:
 
 
 def numbers(arrays: Any) -> set[int]:
-    """The saves that arrays are of."""
+    """Return the numbers of the saves that arrays come from."""
     return {int(n) for array in arrays for n in np.unique(np.asarray(array))}
 
 
@@ -78,7 +78,7 @@ def _read_folder(folder: Path, net: Net) -> set[int]:
 
 
 class Way(NamedTuple):
-    """A way to save: what writes into a folder, and what reads the saves that are in it."""
+    """A way to save: a writer into a folder, and a reader of the saves in it."""
 
     name: str
     save: Callable[[Path, Net], Any]
@@ -97,7 +97,7 @@ WAYS = (
 
 
 def start_saver(way: Way, net: Net, folder: Path, first: int) -> int:
-    """The process id of a child that saves one number after the other until it is killed."""
+    """Fork a child that saves one number after another until it is killed; return its id."""
     child = os.fork()
     if child:
         return child
@@ -111,13 +111,13 @@ def start_saver(way: Way, net: Net, folder: Path, first: int) -> int:
 
 
 def kill(child: int) -> int:
-    """End a child as kill -9 does; its exit status."""
+    """Kill a child with SIGKILL; return its exit status."""
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1]
 
 
 def look(way: Way, net: Net, folder: Path, found: Counter[str]) -> None:
-    """Read once and count what was seen."""
+    """Read once and count the outcome."""
     try:
         seen = way.read(folder, net)
     except Exception as error:
@@ -127,12 +127,12 @@ def look(way: Way, net: Net, folder: Path, found: Counter[str]) -> None:
 
 
 def temporaries(folder: Path) -> int:
-    """How many hidden files lie in a folder."""
+    """Count the hidden files in a folder."""
     return sum(file.name.startswith(".") for file in folder.iterdir())
 
 
 def storm(way: Way, count: int, chance: random.Random) -> dict[str, Counter[str]]:
-    """Kill `count` savers, read beside one and beside two; what was seen in each."""
+    """Kill `count` savers, with one reader and with two; return the outcomes of each."""
     net = make_net()
     results: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -170,12 +170,12 @@ def storm(way: Way, count: int, chance: random.Random) -> dict[str, Counter[str]
 
 
 def is_sound(found: Counter[str]) -> bool:
-    """Whether nothing was seen but whole saves, and nothing stayed behind."""
+    """Return whether all reads saw whole saves, and no temporaries remained."""
     return not any(count for what, count in found.items() if what not in ("whole", "left behind"))
 
 
 def main() -> int:
-    """Run every way to save; 1 when one of them showed a mixed or unreadable set."""
+    """Run every way to save; return 1 when a set was mixed or unreadable."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,10 +1,10 @@
-"""What a long-lived process holds: memory over many programs, feed shapes and fetches.
+"""The memory of a long-lived process, over many programs, feed shapes and fetches.
 
     python tests/storms/held.py [--programs 40] [--shapes 300] [--fetches 31]
 
 One Executor runs programs that are dropped, then one program with many feed shapes, then fetches
-one variable after the other. For each it prints how much the process grew at a quarter, half, three
-quarters and the end, and what the executor still has.
+one variable after another. For each, the growth of the process is printed at a quarter, half, three
+quarters and the end, and the executor's live entries.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from graphopt import static
 
 @dataclass(frozen=True)
 class Held:
-    """MiB that the process grew by, after each quarter, what is still alive, and the counts."""
+    """The growth of the process in MiB after each quarter, the live objects, and the counts."""
 
     what: str
     grown: tuple[float, ...]
@@ -45,13 +45,13 @@ class Held:
 
 
 def resident() -> float:
-    """MiB of memory that this process has now."""
+    """Return the resident memory of this process in MiB."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def chain(layers: int = 3, width: int = 64, *, train: bool = True) -> tuple[Any, Any, str]:
-    """A program, its startup program, and the name of its loss."""
+    """Build a program and its startup program; return them with the name of the loss."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
         h = static.data("x", [-1, width], "float32")
@@ -64,7 +64,7 @@ def chain(layers: int = 3, width: int = 64, *, train: bool = True) -> tuple[Any,
 
 
 def grown(count: int, step: Callable[[int], object], warm: int) -> tuple[float, ...]:
-    """The growth over `count` steps at each quarter, counted from when `warm` were done."""
+    """Measure the growth over `count` steps at each quarter, after `warm` steps."""
     found: list[float] = []
     start = resident()
     for number in range(count):
@@ -79,7 +79,7 @@ def grown(count: int, step: Callable[[int], object], warm: int) -> tuple[float, 
 
 
 def programs(count: int) -> Held:
-    """Programs that are made, trained for a step, and dropped."""
+    """Build programs, train each for a step, and drop it."""
     exe = static.Executor(paddle.CPUPlace())
     made: list[weakref.ref[Any]] = []
 
@@ -95,7 +95,7 @@ def programs(count: int) -> Held:
 
 
 def shapes(count: int) -> Held:
-    """One program with feeds of 1, 2, 3 ... rows."""
+    """Run one program with feeds of 1, 2, 3 ... rows."""
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     main, startup, loss = chain(2, 16)
     exe.run(startup, scope=scope)
@@ -110,7 +110,7 @@ def shapes(count: int) -> Held:
 
 
 def fetches(count: int) -> Held:
-    """One program, of which one variable after the other is fetched."""
+    """Run one program, and fetch one variable after another."""
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     main, startup, _ = chain(max(count // 3, 1), 16)
     names = [name for op in main.global_block().ops for name in op.output_arg_names]
@@ -126,7 +126,7 @@ def fetches(count: int) -> Held:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what is asked for."""
+    """Run the requested cases."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--programs", type=int, default=40)
     parser.add_argument("--shapes", type=int, default=300)

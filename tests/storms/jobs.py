@@ -1,8 +1,8 @@
-"""Kills trainers of a running job, which goes on from its last checkpoint: no saved step is lost.
+"""Kills trainers of a running job, which continues from its last checkpoint: no saved step is lost.
 
 `make storm-checkpoints` runs it; `python tests/storms/jobs.py COUNT --format orbax --seed N` kills
-one of two trainers COUNT times with SIGKILL, at moments drawn by chance, and lets
-`graphopt.launch --max-restarts` start the job again. Printed are the seconds from a kill to the end
+one of two trainers COUNT times with SIGKILL, at random moments, and lets
+`graphopt.launch --max-restarts` start the job again. It prints the seconds from a kill to the end
 of the first step after it, and how many steps were run again. The exit status is 1 when a step that
 was reported as saved came again, when the state of a step was not that step's, or when the job took
 longer than LIMIT seconds to be back.
@@ -39,7 +39,7 @@ KEPT = 3
 
 
 def train(folder: Path, format: str) -> None:
-    """What a trainer runs: for ever, with a checkpoint after each step."""
+    """Train forever as one trainer, with a checkpoint after each step."""
     trainer = paddle.distributed.get_rank()
     x = static.data("x", [None, 1])
     zero = paddle.nn.initializer.Constant(0.0)
@@ -78,7 +78,7 @@ def train(folder: Path, format: str) -> None:
 
 @dataclass
 class Job:
-    """What a job has said since the last kill, and the results of all kills."""
+    """The output of a job since the last kill, and the results of all kills."""
 
     pids: dict[str, int] = field(default_factory=dict)
     begun: set[str] = field(default_factory=set)
@@ -90,7 +90,7 @@ class Job:
     wrong: list[str] = field(default_factory=list)
 
     def hear(self, line: str) -> None:
-        """Take in a line of output."""
+        """Process a line of output."""
         if told := re.match(r"\[(\d)\] pid (\d+) goes on from (\d+) with (\d+)", line):
             trainer, pid, number, value = told[1], *map(int, told.groups()[1:])
             if trainer in self.pids:
@@ -109,7 +109,7 @@ class Job:
             self.saved = max(self.saved, int(told[1]))
 
     def kill(self, chance: random.Random) -> str:
-        """End one trainer as kill -9 does; its number."""
+        """Kill one trainer with SIGKILL; return its number."""
         trainer = chance.choice(sorted(self.pids))
         os.kill(self.pids[trainer], signal.SIGKILL)
         self.killed = time.monotonic()
@@ -119,7 +119,7 @@ class Job:
 
 
 def lines(stream: IO[str], chance: random.Random, job: Job, count: int) -> Iterator[str]:
-    """The lines of a job, and a kill each time that both trainers have run a step or more."""
+    """Yield the lines of a job; kill a trainer each time that both have run a step or more."""
     moment = 0.0
     for line in stream:
         yield line.rstrip()
@@ -162,7 +162,7 @@ def storm(folder: Path, format: str, count: int, chance: random.Random) -> Job:
 
 
 def main() -> int:
-    """Run the storm, print its results; 1 when something was lost."""
+    """Run the storm, print its results; return 1 when a step was lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("--format", choices=("paddle", "orbax"), default="paddle")

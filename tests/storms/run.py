@@ -1,9 +1,9 @@
-"""`make storms`: interrupts and raising callbacks, of which none may lose state.
+"""`make storms`: interrupts and raising callbacks, which must never lose state.
 
     python tests/storms/run.py [COUNT] [--only plain,steps] [--fault interrupt]
 
-Each kind of program trains in a process of its own (`worker.py`), which is interrupted COUNT times
-at moments drawn by chance, or whose Python function raises COUNT times. Prints a table; the exit
+Each kind of program trains in a new process (`worker.py`), which is interrupted COUNT times
+at random moments, or whose Python function raises COUNT times. Prints a table; the exit
 status is 1 when state was lost once.
 """
 
@@ -28,7 +28,7 @@ AFTER = {"compiling": 0.3, "processes": 0.01}
 
 
 def storm(kind: str, fault: str, count: int, seed: int = 0) -> tuple[int, str]:
-    """How often state was lost, -1 for a worker that did not end well, and what it printed."""
+    """Return how often state was lost, -1 for a worker that failed, and its output."""
     command = [str(WORKER), kind, fault, str(count)]
     environment = dict(os.environ, FLAGS_graphopt_cache_dir="", JAX_PLATFORMS="cpu")
     environment |= {"CPU_NUM": "2" if kind in ("devices", "pmap") else "1"}
@@ -58,7 +58,7 @@ def storm(kind: str, fault: str, count: int, seed: int = 0) -> tuple[int, str]:
 
 
 def main() -> int:
-    """The command; returns the exit status."""
+    """Run the command; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("count", type=int, nargs="?", default=1000)
     parser.add_argument("--only", default=",".join(KINDS))

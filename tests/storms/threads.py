@@ -1,8 +1,8 @@
-"""`make storms`: two threads run steps beside each other, and no step is lost or computed twice.
+"""`make storms`: two threads run steps at once, and no step is lost or computed twice.
 
     python tests/storms/threads.py [STEPS]
 
-Each case runs STEPS steps in all, 10,000 if it is not said. The weight and the feeds are whole
+Each case runs STEPS steps in all, by default 10,000. The weight and the feeds are whole
 numbers, so each loss is exact, and there is one order of losses. Prints a table with the memory
 before and after; the exit status is 1 when a loss was wrong, or when memory grew.
 """
@@ -30,7 +30,7 @@ SIZES = (3, 5)
 
 
 class Training(NamedTuple):
-    """A weight of four numbers, from which a step takes 1; the loss is the sum before that."""
+    """A weight of four numbers; a step subtracts 1 from each, and its loss is the sum before."""
 
     program: static.Program
     loss: Any
@@ -38,7 +38,7 @@ class Training(NamedTuple):
 
     @classmethod
     def new(cls, executor: static.Executor) -> Training:
-        """A training whose weight is 0."""
+        """Build a training whose weight is 0."""
         main, startup, scope = static.Program(), static.Program(), static.Scope()
         with static.program_guard(main, startup):
             x = static.data("x", [4], "float32")
@@ -50,19 +50,19 @@ class Training(NamedTuple):
         return cls(main, loss, scope)
 
     def run(self, executor: static.Executor) -> float:
-        """The loss of a step."""
+        """Run a step and return its loss."""
         feed = {"x": np.ones(4, "float32")}
         (loss,) = executor.run(self.program, feed, [self.loss], scope=self.scope)
         return float(np.asarray(loss))
 
 
 def losses_of(steps: int) -> list[float]:
-    """The losses of so many steps in a row."""
+    """List the losses of so many steps in a row."""
     return [-4.0 * step for step in range(steps)]
 
 
 def beside(runs: Sequence[Callable[[], float]], steps: int) -> list[list[float]]:
-    """What each function returns in its own thread, called its part of the steps."""
+    """Run each function in its own thread for its share of the steps; return the results."""
     found: list[list[float]] = [[] for _ in runs]
     failed: list[BaseException] = []
     start = threading.Barrier(len(runs))
@@ -85,7 +85,7 @@ def beside(runs: Sequence[Callable[[], float]], steps: int) -> list[list[float]]
 
 
 def one_training(executors: Sequence[static.Executor]) -> Callable[[int], bool]:
-    """Two threads train the same weight: each loss comes once, to one of them."""
+    """Build a case: two threads train the same weight, and each loss occurs once."""
 
     def is_right(steps: int) -> bool:
         training = Training.new(executors[0])
@@ -98,7 +98,7 @@ def one_training(executors: Sequence[static.Executor]) -> Callable[[int], bool]:
 
 
 def two_trainings(executors: Sequence[static.Executor]) -> Callable[[int], bool]:
-    """Each thread trains its own weight with its own program."""
+    """Build a case: each thread trains its own weight with its own program."""
 
     def is_right(steps: int) -> bool:
         trainings = [Training.new(executor) for executor in executors]
@@ -110,7 +110,7 @@ def two_trainings(executors: Sequence[static.Executor]) -> Callable[[int], bool]
 
 
 def one_inference(executors: Sequence[static.Executor]) -> Callable[[int], bool]:
-    """Two threads run a program with feeds of two sizes; a result is 0 where it is right."""
+    """Build a case: two threads run a program with feeds of two sizes; 0 is the right result."""
     main = static.Program()
     with static.program_guard(main, static.Program()):
         x = static.data("x", [None, 4], "float32")
@@ -133,7 +133,7 @@ def one_inference(executors: Sequence[static.Executor]) -> Callable[[int], bool]
 
 
 def memory_mb() -> float:
-    """The resident memory of this process."""
+    """Return the resident memory of this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text("utf-8").split()[1])
     return pages * 4096 / 1e6

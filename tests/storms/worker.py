@@ -1,13 +1,13 @@
-"""A training script for the storms: is interrupted, or calls a function that raises, and counts.
+"""A training script for the storms: it is interrupted, or calls a function that raises, and counts.
 
-Usage: worker.py PROGRAM FAULT COUNT. The faults: `interrupt` (SIGINT of whoever reads what this
-prints), `alarm` (a timer of this process, whose handler raises), `thread` (a thread that sets an
+Usage: worker.py PROGRAM FAULT COUNT. The faults: `interrupt` (SIGINT from the reader of this
+output), `alarm` (a timer of this process, whose handler raises), `thread` (a thread that sets an
 exception in this one), `raise` (the function of the program raises).
 
 Every parameter of its net has the gradient 1, so that after k steps of Momentum(1.0, momentum=1.0)
-each velocity is k and each parameter -k (k + 1) / 2: the state of a whole step is told from a
+each velocity is k and each parameter -k (k + 1) / 2: the state of a whole step differs from every
 mixture of two. It prints `ready` before an interrupt from outside, and at the end `lost N of
-COUNT`, where N counts faults after which state was missing, mixed or of a step that nobody ran.
+COUNT`, where N counts faults after which state was missing, mixed or of a step that never ran.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PATIENCE = 5.0
 
 
 class Training:
-    """A program of some kind, its steps, and the state it should be in."""
+    """A program of some kind, its steps, and its expected state."""
 
     def __init__(self, kind: str, *, calls: bool) -> None:
         self.kind = kind
@@ -60,10 +60,10 @@ class Training:
         self.begun = self.done = 0
 
     def _net(self, *, calls: bool) -> Any:
-        """The mean over the rows of the sum of all products of a feed and a parameter.
+        """Build the mean over the rows of the sum of all products of a feed and a parameter.
 
-        Without data parallelism their sum would do. It is what `compiling` has, as 1 / rows is
-        rounded for the many numbers of rows that it feeds.
+        The sum would do without data parallelism. `compiling` uses it, as 1 / rows is rounded for
+        the many numbers of rows that it feeds.
         """
         over_rows = paddle.sum if self.kind == "compiling" else paddle.mean
         x = static.data("x", [None, 3], KIND)
@@ -78,7 +78,7 @@ class Training:
         return sum(over_rows(paddle.sum(x * weight, axis=1)) for weight in weights)
 
     def function(self, x: Any) -> Any:
-        """Called by the program."""
+        """Return the array, or raise; the program calls it."""
         if self.fails:
             raise ValueError("no such file")
         return x
@@ -97,7 +97,7 @@ class Training:
         )
 
     def step(self) -> None:
-        """One call, on as many rows as the kind of program says."""
+        """Run once, on as many rows as the kind of program needs."""
         x = np.ones((self.rows, 3), KIND)
         if self.kind == "compiling":
             self.rows += 4
@@ -107,7 +107,7 @@ class Training:
         self.done += self.each
 
     def count(self) -> int:
-        """The steps that the state has seen, -1 for a mixture; raises when there is none."""
+        """Return the steps in the state, -1 for a mixture; raise when state is missing."""
         scope = static.global_scope()
         values = {name: np.array(scope.find_var(name).get_tensor()) for name in self.names}
         velocities = [values[n] for n in values if "velocity" in n]
@@ -118,9 +118,9 @@ class Training:
         return k if all((values[n] == wanted[n]).all() for n in values) else -1
 
     def is_kept(self) -> bool:
-        """True when the state is that of a whole step, and training goes on from it.
+        """Return whether the state is a whole step's, and training continues from it.
 
-        The step that was interrupted counts or does not.
+        The interrupted step may or may not count.
         """
         try:
             k = self.count()
@@ -139,7 +139,7 @@ class Training:
         return kept
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the state to zero steps."""
         for name in self.names:
             shape = self.main.global_block().var(name).shape
             static.global_scope().find_var(name).get_tensor().set(np.zeros(shape, KIND))
@@ -147,10 +147,10 @@ class Training:
 
 
 def interrupted(training: Training, fault: str) -> bool:
-    """Train until somebody sends a signal, or a timer does, or a thread raises something.
+    """Train until a signal, a timer or a thread raises KeyboardInterrupt.
 
-    Python ignores what is raised in JAX's callback of the collector: after a while without any
-    interrupt there is another one.
+    Python ignores exceptions in JAX's callback of the collector: after a while without an
+    interrupt another one is sent.
     """
     try:
         while True:
@@ -163,7 +163,7 @@ def interrupted(training: Training, fault: str) -> bool:
 
 
 def begin(fault: str, moments: random.Random) -> None:
-    """See to it that KeyboardInterrupt is raised soon."""
+    """Arrange for KeyboardInterrupt to be raised soon."""
     seconds = 0.0002 + moments.random() * 0.002
     if fault == "interrupt":
         print("ready", os.getpid(), flush=True)
@@ -195,7 +195,7 @@ def raising(training: Training) -> bool:
 
 
 def alone(kind: str, fault: str, count: int) -> int:
-    """How often state was lost."""
+    """Count how often one process lost state."""
     training = Training(kind, calls=fault == "raise")
     training.step()
     if kind == "stacked":
@@ -208,7 +208,7 @@ def alone(kind: str, fault: str, count: int) -> int:
 
 
 def together(fault: str, count: int) -> int:
-    """The same of two trainers, of which trainer 1 has the faults and trainer 0 goes along.
+    """Count how often two trainers lost state; trainer 1 has the faults.
 
     They agree on the end by the number of steps, which both must have run.
     """

@@ -95,7 +95,7 @@ def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any], float]
     """
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), paddle.utils.unique_name.guard():
-        startup.random_seed = 5  # and not the training, which may change its form
+        startup.random_seed = 5  # not the training, whose form might then change
         built = append_model(paddle, job)
     begun = time.perf_counter()
     executor.run(startup, scope=scope)

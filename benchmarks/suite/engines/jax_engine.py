@@ -52,7 +52,7 @@ def start(job: Job) -> Step:
     held = [jnp.asarray(array) for array in arrays]
     weights = list(compress(held, trained))
     state = list(compress(held, [not is_trained for is_trained in trained]))
-    # without x64 a label is an int32, and converting it at every step would be wasteful
+    # without x64 a label is int32; a conversion in each step would distort the measurement
     feed = {n: a.astype("int32") if a.dtype == "int64" else a for n, a in job.feed.items()}
     if job.workload.on_device and not job.workload.parallel:
         feed = jax.device_put(feed)

@@ -13,9 +13,9 @@ import numpy as np
 from suite.workload import Arrays, Sizes, Workload
 
 Array = np.ndarray[Any, Any]
-# What an ablation sets for graphopt's worker.
+# The environment variables by which an ablation configures graphopt's worker.
 FLAGS, STEPS = "GRAPHOPT_BENCH_FLAGS", "GRAPHOPT_BENCH_STEPS"
-# One step: NumPy in, the loss or the output in NumPy.
+# One step, from NumPy feeds to the loss or output in NumPy.
 Step = Callable[[], Array]
 
 

@@ -48,7 +48,7 @@ def saved(job: Job, executor: Any) -> Step:
     prefix, feed = f"{job.workload.model_dir}/model", job.feed
     if job.option:
         return predictor(prefix, feed, onednn=job.option == "onednn", cores=job.cores)
-    # models of Paddle 2 run as they did there
+    # models of Paddle 2 run in Paddle 2's IR
     guard = OldIrGuard()
     guard.__enter__()
     main, _, fetches = static.load_inference_model(prefix, executor)

@@ -23,7 +23,7 @@ def start(job: Job) -> Step:
     torch.set_num_threads(job.cores)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = module(job).to(device)
-    # what is fed as NumPy is moved in each step
+    # NumPy feeds are moved to the device in each step
     first = device if job.workload.on_device else "cpu"
     feed = {name: torch.from_numpy(array).to(first) for name, array in job.feed.items()}
     if "x" in feed and feed["x"].dim() == 4:

@@ -51,7 +51,7 @@ class Encoder(nn.Module):
     def __init__(self, width: int, heads: int, first: bool = False, causal: bool = False) -> None:
         super().__init__()
         self.heads, self.first, self.causal = heads, first, causal
-        if first:  # parameters in the order of a Paddle program
+        if first:  # parameters in the order of the Paddle program
             self.norm1 = nn.LayerNorm(width)
         self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
         if not first:

@@ -42,6 +42,6 @@ WORKLOADS = tuple(
         head="mean_square",
         optimizer=Optimizer("sgd", 100.0),
     )
-    # the longest with few heads: without fusion each of them takes a gigabyte
+    # few heads for the longest: without fusion, each needs a gigabyte
     for length, heads in ((512, 8), (2048, 8), (8192, 2))
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from suite.workload import Optimizer, Sizes, Workload, image_only, images
 
-# factor of the wide part, channels, blocks, stride of the first block
+# expansion, channels, blocks, stride of the first block
 STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -77,7 +77,7 @@ WORKLOADS = (
     ),
     Workload(
         "mobilenet-training",
-        "MobileNetV2 training, 8 pictures of 128, momentum",
+        "MobileNetV2 training, 8 images of 128, momentum",
         {"full": Sizes(batch=8, side=128, **FULL), "toy": TOY},
         images,
         model,

@@ -67,13 +67,13 @@ WORKLOADS = (
     attention_of(2048, 8),
     attention_of(8192, 1),
     on_gpu(BY_NAME["transformer"], EIGHT.format(""), LARGE, low=BF16, counted="words"),
-    on_gpu(INFERENCE, "ResNet-50 inference, 32 pictures", R50, low=BF16, counted="pictures"),
+    on_gpu(INFERENCE, "ResNet-50 inference, 32 images", R50, low=BF16, counted="images"),
     on_gpu(
         TRAINING,
-        "ResNet-50 training, 128 pictures",
+        "ResNet-50 training, 128 images",
         R50_TRAINED,
         low=BF16,
-        counted="pictures",
+        counted="images",
     ),
     on_gpu(
         transformer.GPT,
@@ -84,14 +84,14 @@ WORKLOADS = (
     on_gpu(
         transformer.BERT, "BERT-base training, 32 x 512 words, AdamW", low=BF16, counted="words"
     ),
-    on_gpu(transformer.VIT, "ViT-B/16 training, 64 pictures, AdamW", low=BF16, counted="pictures"),
-    on_gpu(INFERENCE, "ResNet-50 inference, 32 pictures", R50, counted="pictures"),
+    on_gpu(transformer.VIT, "ViT-B/16 training, 64 images, AdamW", low=BF16, counted="images"),
+    on_gpu(INFERENCE, "ResNet-50 inference, 32 images", R50, counted="images"),
     on_gpu(
         BY_NAME["resnet18-training"],
-        "ResNet-18 training, 128 pictures",
+        "ResNet-18 training, 128 images",
         R18,
         low=BF16,
-        counted="pictures",
+        counted="images",
     ),
     on_gpu(BY_NAME["recommender-lazy-adam"], BY_NAME["recommender-lazy-adam"].title),
     on_gpu(BY_NAME["mlp"], "MLP 784-512-512-10, batch 128, Adam", on_device=False),

@@ -71,7 +71,7 @@ TOY = {"blocks": (1, 1), "width": 4, "classes": 5, "batch": 2, "side": 16}
 WORKLOADS = (
     Workload(
         "resnet18-training",
-        "ResNet-18 training, 8 pictures of 224, momentum",
+        "ResNet-18 training, 8 images of 224, momentum",
         {"full": Sizes(batch=8, side=224, **RESNET18), "toy": Sizes(bottleneck=False, **TOY)},
         images,
         model,

@@ -28,7 +28,7 @@ WORKLOADS = (
         columns,
         chain,
         head="mean_square",
-        # trained, as constant matrices are multiplied once, in whatever order
+        # trained: constant matrices would be multiplied only once, in any order
         optimizer=Optimizer("sgd", 1e-3),
     ),
 )

@@ -11,7 +11,7 @@ import numpy as np
 from suite.workload import Arrays, Sizes, Workload
 
 MODELS = Path(__file__).parents[3] / "tests" / "data" / "models"
-# folders with a model.pdmodel, its parameters and inputs.npz, divided as in PATH
+# folders with model.pdmodel, its parameters and inputs.npz, separated as in PATH
 FOLDERS = os.environ.get("GRAPHOPT_BENCH_MODELS", "")
 
 

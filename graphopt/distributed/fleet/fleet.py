@@ -56,7 +56,7 @@ class Fleet:
             raise RuntimeError("call fleet.init() before other functions of fleet")
         return self._role
 
-    # -- the trainers --------------------------------------------------------------------------
+    # -- trainers ------------------------------------------------------------------------------
 
     def is_first_worker(self) -> bool:
         """Return True for trainer 0."""

@@ -51,7 +51,7 @@ class DistributedOptimizer(WrappingOptimizer):
         Raises ValueError for recompute without checkpoints.
         """
         if self._loss is not None:
-            self._made = None  # another loss has wrappers of its own
+            self._made = None  # another loss needs new wrappers
         self._loss = loss
         return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
@@ -153,7 +153,7 @@ def run_as(
     undo.note_attributes(program, "runs_as")
     program.runs_as = compile_program
     if several:
-        compile_program()  # the job is joined before JAX starts
+        compile_program()  # join the job before JAX starts
 
 
 def _as_lars(optimizer: Any, configs: dict[str, Any]) -> Any:

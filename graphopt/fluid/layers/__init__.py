@@ -19,7 +19,7 @@ from graphopt.frontend.missing import public_names as _public_names
 _NAMES = _lazy.names_in(Path(__file__).with_suffix(".pyi"), __name__)
 _lazy.attach(globals(), _NAMES, refused=refused.LAYERS)
 _lazy.keep_functions(__name__, _NAMES)
-# modules, and what is not of 1.8's layers, are no layers
+# modules and names that are not among 1.8's layers are no layers
 _LAYERS = {name for name, (_, own) in _NAMES.items() if own} - {"Variable", "core"}
 __all__ = sorted({*_LAYERS, *refused.LAYERS})  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -33,7 +33,7 @@ def _find(module: str, name: str) -> Any:
     return getattr(sys.modules[__name__], name)
 
 
-# Scripts import layers from the modules among which 1.8 divides them; here each has them all.
+# Scripts import layers from the modules of 1.8; here, each of these modules has all layers.
 for _name in (
     *("control_flow", "detection", "io", "loss", "metric_op", "nn", "ops", "rnn"),
     *("sequence_lod", "tensor"),

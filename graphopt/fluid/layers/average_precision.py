@@ -122,7 +122,7 @@ def states_of(name: str, class_num: int) -> tuple[Variable, list[Variable]]:
     marks: list[Variable] = []
     for suffix in ("accum_true_pos", "accum_false_pos"):
         state = _create_state(name, suffix, [0, 2], "float32")
-        # a run stores as many rows as there were detections
+        # a run stores a row for each detection
         state.shape = (-1, 2)
         own = create_global_var([classes], 0, "int64", True, name=state.name + LENGTHS)
         marks.append(note(state, [own.name]))

@@ -12,7 +12,7 @@ from graphopt.fluid.layers.rank_tables import shrink_memory as shrink_memory
 from graphopt.fluid.layers.rank_tables import split_lod_tensor as split_lod_tensor
 from graphopt.frontend.absent import absent
 
-# operators between branches, which only Paddle's own layers write
+# operators around branches, which only Paddle's own layers append
 _OF_BRANCHES = "graphopt has no paddle.fluid.layers.control_flow.{}. Instead: fluid.layers.{}"
 select_input = absent("select_input", _OF_BRANCHES.format("select_input", "switch_case"))
 select_output = absent("select_output", _OF_BRANCHES.format("select_output", "switch_case"))

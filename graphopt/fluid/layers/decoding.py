@@ -50,7 +50,7 @@ class TrainingHelper(DecodeHelper):
     def __init__(self, inputs: Any, sequence_length: Variable, time_major: bool = False) -> None:
         self.axis = 0 if time_major else 1
         self.sequence_length = cast(sequence_length, "int64")
-        # the step after the last one is looked up and never used
+        # the step after the last one is read, but never used
         self.inputs = map_structure(self._with_one_more, inputs)
 
     def _with_one_more(self, x: Variable) -> Variable:

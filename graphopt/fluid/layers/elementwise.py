@@ -81,7 +81,7 @@ def elementwise_mod(
     """
     if arguments.variable(x, "x", "elementwise_mod").dtype not in ("int32", "int64"):
         return _elementwise("elementwise_mod", x, y, axis, act, name)
-    # the operator of this name has the sign of y since 2.0
+    # since 2.0, the operator of this name returns the sign of y
     whole = _elementwise("elementwise_div", x, y, axis, None, None)
     part = _elementwise("elementwise_mul", whole, y, axis, None, None)
     return _elementwise("elementwise_sub", x, part, -1, act, name)
@@ -97,7 +97,7 @@ def elementwise_floordiv(
     """
     if arguments.variable(x, "x", "elementwise_floordiv").dtype not in ("int32", "int64"):
         raise TypeError(f"elementwise_floordiv(): 'x' must be int32 or int64, found {x.dtype!s}")
-    # the operator of this name rounds down since 2.0
+    # since 2.0, the operator of this name rounds down
     return _elementwise("elementwise_div", x, y, axis, act, name)
 
 

@@ -52,7 +52,7 @@ def image_resize(
         or not 1 <= spatial <= 3
     ):
         raise ValueError(f"{function}(): '{resample}' does not go with {list(input.shape)}")
-    # volumes by default come without a format, as in Paddle
+    # as in Paddle, the default format is also accepted for volumes
     if not (spatial == 3 and data_format == "NCHW"):
         arguments.choice(data_format, "data_format", function, _FORMATS[spatial])
     if out_shape is None and scale is None:
@@ -208,7 +208,7 @@ def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Vari
             f"space_to_depth(): 'blocksize' {b} should be above 1 and divide the height and width "
             f"of {list(x.shape)}, and its square the channels"
         )
-    # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
+    # Paddle writes larger images with fewer channels, and then reshapes them
     apart = reshape(x, [-1, b, b, channels // (b * b), height, width])
     moved = transpose(apart, [0, 3, 4, 1, 5, 2])
     return reshape(moved, [-1, channels * b * b, height // b, width // b], name)
@@ -250,7 +250,7 @@ def lrn(
         raise ValueError(f"lrn(): 'input' should have rank 4, found {list(input.shape)}")
     if size < 1 or size % 2 == 0:
         raise ValueError(f"lrn(): 'n' should be odd, found {size}")
-    # the later function divides the sum by the number of channels
+    # the newer function divides the sum by the number of channels
     factor = arguments.number(alpha, "alpha", "lrn") * size
     return local_response_norm(input, size, factor, beta, k, data_format, name)
 

@@ -47,7 +47,7 @@ def accuracy(
 
     `correct` and `total` receive the counts, of shape [1].
     """
-    unique_name.generate("top_k")  # in 1.8 the scores are chosen by a layer of their own
+    unique_name.generate("top_k")  # in 1.8, a separate layer selects the scores
     helper = LayerHelper("accuracy")
     wanted = [count for count in (correct, total) if count is not None]
     scalars = {count.name: helper.temporary(stop_gradient=True) for count in wanted}

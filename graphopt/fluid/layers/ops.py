@@ -78,7 +78,7 @@ def softplus(
         "beta": arguments.number(beta, "beta", "softplus"),
         "threshold": arguments.number(threshold, "threshold", "softplus"),
     }
-    # the operator of 1.8 has neither
+    # the operator of 1.8 has neither attribute
     attrs = {} if given == {"beta": 1.0, "threshold": 20.0} else given
     return unary("softplus", x, name, **attrs)
 

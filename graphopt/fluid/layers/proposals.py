@@ -162,7 +162,7 @@ def _emit_choice(
     slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
     if type == "multiclass_nms3" and len(inputs["Scores"].shape) == 2:
-        # one list of the boxes of all images; 1.8 has their numbers with the boxes
+        # one list of the boxes of all images; in 1.8 the boxes carry their numbers
         slot = "BBoxes" if levels_of(inputs["BBoxes"]) else "Scores"
         lengths = of_one_level(inputs[slot], function, slot.lower())
         inputs["RoisNum"] = cast(lengths, "int32")

@@ -143,7 +143,7 @@ def split_lod_tensor(input: Variable, mask: Variable, level: int = 0) -> tuple[V
     holds = reshape(arguments.variable(mask, "mask", function), [-1])
     sides: list[Variable] = []
     for side in (holds, logical_not(holds)):
-        # as often as the count says: once, or not at all
+        # a count of 1 or 0 keeps or drops a sequence
         inputs = {"X": input, "Counts": constant(cast(side, "int64")), "OwnLengths": lengths}
         out, left = LayerHelper("sequence_expand").emit_all(
             "sequence_expand", inputs, {"ref_level": -1}, ("Out", "OutLengths")

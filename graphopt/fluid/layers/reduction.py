@@ -17,7 +17,7 @@ def _reduce(
     x = arguments.variable(input, "input", type)
     dims = arguments.axes(dim, type, "dim")
     keep = arguments.flag(keep_dim, "keep_dim", type)
-    # an axis of size 1 that is kept makes the one dimension that a full reduction has
+    # a full reduction has shape [1], as if an axis of size 1 were kept
     whole = not dims or len({d % max(len(x.shape), 1) for d in dims}) == len(x.shape)
     shared = {"dim": dims or [0], "keep_dim": keep, "reduce_all": whole}
     return vector(emit(type, {"X": x}, {**shared, **attrs}, name=name))

@@ -110,7 +110,7 @@ class _Gated(RNNCell):
         if arguments.dtype(dtype, "dtype", kind) not in ("float32", "float64"):
             raise TypeError(f"{kind}(): 'dtype' should be float32 or float64, found {dtype}")
         self._kind, self._attrs, self._dtype = kind, attrs, dtype
-        # the name of the layer that such a cell is in Paddle
+        # the name of the layer that Paddle's cell wraps
         self._helper = LayerHelper(f"{name}/Basic{kind.removesuffix('Cell')}Unit")
         self._gate, self._act = (
             value or default

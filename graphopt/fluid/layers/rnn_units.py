@@ -20,7 +20,7 @@ from graphopt.tensor.manipulation import concat, reshape, split
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add, multiply, scale, subtract, tanh
 
-# the numbers that older programs give for activations
+# the numbers of activations in older programs
 _NUMBERED = ("identity", "sigmoid", "tanh", "relu")
 
 

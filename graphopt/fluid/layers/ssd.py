@@ -130,7 +130,7 @@ def ssd_loss(
     label.stop_gradient = True
     target, _ = target_assign(label, matched, mismatch_value=background_label)
     confidence = flatten(confidence, 2)
-    # negatives have the label of the background as all boxes without an object have
+    # negatives keep the background label, which all boxes without an object have
     target = cast(flatten(target, 2), "int64")
     target.stop_gradient = True
     class_loss = softmax_with_cross_entropy(confidence, target)

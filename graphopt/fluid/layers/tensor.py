@@ -97,7 +97,7 @@ def fill_constant_batch_size_like(
     sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
     if sizes[output_dim_idx] >= 0:
         return fill_constant(sizes, dtype, value)
-    # known when the program runs: a vector of the input decides it
+    # The size is known only at run time: derive it from a vector of the input.
     others = [a for a in _numbers(len(input.shape)) if a != input_dim_idx % len(input.shape)]
     edge = _slice(input, others, [0] * len(others), [1] * len(others)) if others else input
     column = reshape(edge, [-1 if a == output_dim_idx else 1 for a in _numbers(len(sizes))])

@@ -58,7 +58,7 @@ _OPERATOR = MessageType(
 )
 OpProto = class_of(_OPERATOR)
 
-# the numbers of `type` of an attribute
+# the codes of an attribute's `type`
 INT = AttrKind.INT
 FLOAT = AttrKind.FLOAT
 STRING = AttrKind.STRING
@@ -78,7 +78,7 @@ FLOAT64 = AttrKind.FLOAT64
 SCALAR = AttrKind.SCALAR
 SCALARS = AttrKind.SCALARS
 
-# the numbers of `data_type` of a tensor, and of `type` of a variable
+# the codes of a tensor's `data_type`, and of a variable's `type`
 _NAMES = (
     "BOOL INT16 INT32 INT64 FP16 FP32 FP64 LOD_TENSOR SELECTED_ROWS FEED_MINIBATCH FETCH_LIST "
     "STEP_SCOPES LOD_RANK_TABLE LOD_TENSOR_ARRAY PLACE_LIST READER - RAW TUPLE SIZE_T UINT8 INT8 "

@@ -178,7 +178,7 @@ def _set_fields(kind: MessageType, message: dict[str, Any]) -> dict[str, Any]:
         if isinstance(inner, MessageType):
             parts = [_set_fields(inner, m) for m in (value if kinds[name].repeated else [value])]
             value = parts if kinds[name].repeated else parts[0]
-        # of a NumPy array or number, its Python value
+        # convert NumPy arrays and numbers to Python values
         to_list: Any = getattr(value, "tolist", None)
         value = value if to_list is None else to_list()
         if value not in ([], {}):

@@ -91,7 +91,7 @@ class _Rule:
     @cached_property
     def _dtypes(self) -> frozenset[str]:
         found = {_DTYPES[option] for option in self.options if option in _DTYPES}
-        # Paddle 1.8 has no bfloat16; here it is accepted with the other half precision
+        # Paddle 1.8 has no bfloat16; graphopt accepts it wherever float16 is accepted
         half = self.is_old and "float16" in found
         return frozenset({*found, "bfloat16"} if half else found)
 
@@ -105,7 +105,7 @@ class _Rule:
         if self.position < len(args):
             value = args[self.position]
         if value is inspect.Parameter.empty or (value is None and self.default is None):
-            return  # left out, or under a name that the function handles itself
+            return  # left out, or given under a name that the function handles itself
         if self.several and isinstance(value, (list, tuple)):
             for index, item in enumerate(value):
                 self._check_one(item, f"{self.name}[{index}]")
@@ -209,7 +209,7 @@ def checks_of(package: str, name: str, function: Callable[..., Any]) -> tuple[Ch
     return () if row is None else (ArgumentChecks(path, row, function),)
 
 
-# where the functions of `paddle` itself are too
+# packages that also have functions of `paddle` itself
 _SAME = (".linalg", ".tensor")
 
 

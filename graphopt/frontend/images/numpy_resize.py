@@ -11,7 +11,7 @@ import numpy as np
 from graphopt.frontend.images.image import Array
 from graphopt.frontend.images.numpy_sampling import check_sampled, kernel_weights, saturate
 
-_COEFFICIENT = 2048  # weights of images of bytes have 11 bits
+_COEFFICIENT = 2048  # weights for 8-bit images have 11 bits
 
 
 def resize(img: Array, size: tuple[int, int], interpolation: str) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphopt.frontend.images.image import Array
 
-# Element types that OpenCV resamples.
+# The element types that OpenCV resamples.
 _SAMPLED = ("uint8", "uint16", "int16", "float32", "float64")
 INTERPOLATIONS = ("nearest", "bilinear", "area", "bicubic", "lanczos")
 
@@ -71,7 +71,7 @@ def saturate(values: Array, dtype: np.dtype) -> Array:
     return np.clip(np.rint(values), bounds.min, bounds.max).astype(dtype)
 
 
-_TABLE = 32  # positions per pixel that warps distinguish
+_TABLE = 32  # the subpixel positions that warps distinguish
 _ONE = 1 << 15
 
 

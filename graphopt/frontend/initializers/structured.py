@@ -38,7 +38,7 @@ class Bilinear(Initializer):
         half = math.ceil(size / 2)
         centre = (2 * half - 1 - half % 2) / (2 * half)
         at = np.arange(math.prod(param.shape))
-        # as in Paddle, an element's row counts the part of the row before it as well
+        # as in Paddle, the row is a fraction that includes the position in the row
         column, row = at % size, at / size % size
         value = (1 - np.abs(column / half - centre)) * (1 - np.abs(row / half - centre))
         attrs = value_attrs(value.reshape(param.shape).astype(np.float32))
@@ -113,7 +113,7 @@ class Orthogonal(Initializer):
         value = _temporary(block, "gaussian_random", [max(rows, columns), min(rows, columns)], wide)
         seed = block.program.random_seed
         append_fill(block, "gaussian_random", value, mean=0.0, std=1.0, seed=seed)
-        # the Q of Gram and Schmidt is A / R with R from Cholesky; once more removes rounding errors
+        # Gram-Schmidt's Q is A / R, with R from Cholesky; the second pass removes rounding errors
         for _ in range(2):
             value = _orthonormal(block, value)
         if rows < columns:

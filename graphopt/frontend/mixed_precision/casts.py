@@ -11,7 +11,7 @@ from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate import infer_outputs
 
 Keeps = Callable[[Operator, str], bool]
-"""True for a slot of an operator that keeps float32 in half precision, such as running means."""
+"""True for a slot that stays float32 in a half-precision operator, such as running means."""
 
 
 def has_dtype(variable: Variable | None, *dtypes: str) -> bool:

@@ -31,7 +31,7 @@ LEVELS = ("O0", "O1", "O2", "OD")
 GUARD = "__use_fp16__"
 _CODES = {as_dtype(name).code for name in FLOATING}
 _COMPUTED = ("float32", "float16", "bfloat16")
-# slots of half precision of operators whose other slots keep float32
+# the half-precision slots of operators whose other slots stay float32
 _HALF_INPUTS = {
     **dict.fromkeys(("batch_norm", "layer_norm", "instance_norm"), ("X",)),
     "fused_bn_add_activation": ("X", "Z"),
@@ -89,7 +89,7 @@ class Cast:
             infer_again(self.program, self.half | self.full)
         return wanted - kept
 
-    # -- which operators compute how -----------------------------------------------------------
+    # -- the precision of operators ---------------------------------------------------------------
 
     def _retype_parameters(self) -> set[str]:
         """Declare parameters as half at O2; return the inputs that keep float32."""
@@ -189,7 +189,7 @@ class Cast:
         if op.type not in self.lists.gray_list:
             return float32
         found = self.dtype
-        # the last input decides, in the order of the slots' names, as in Paddle
+        # as in Paddle, the last input decides, in the order of the slots' names
         for name in (name for slot in sorted(op.input_names) for name in op.input(slot)):
             writer = self._writer(op, name)
             if writer is None:

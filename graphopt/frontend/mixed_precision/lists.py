@@ -74,7 +74,7 @@ class AutoMixedPrecisionLists:
             self.white_list |= WHITE_IN_FLOAT16
         self.black_list: set[str] = set(BLACK | ALSO_BLACK)
         self.gray_list: set[str] = set(GRAY)
-        # the operators without a half-precision form: here only those that the caller names
+        # the operators without a half-precision form; here only the caller's own
         self.unsupported_list = set(custom_black_list or ())
         self.all_list = {*BY_TYPE, *TRANSLATIONS}
         self.black_varnames = _names(custom_black_varnames)

@@ -33,7 +33,7 @@ from graphopt.ir.dialect.text import ModulePrinter, type_text
 
 OpT = TypeVar("OpT", bound=IRDLOperation)
 
-# the types of the results, for the types of each operand field and the values of all properties
+# maps the operand types of each field, and all property values, to the result types
 TypeRule = Callable[[Sequence[Sequence[Attribute]], Mapping[str, Any]], Sequence[Attribute]]
 
 
@@ -79,7 +79,7 @@ def _follow(op: IRDLOperation, groups: Sequence[Sequence[SSAValue]], rule: TypeR
     infer = partial(rule, types, attr_values(type(op), op.properties))
     try:
         inferred = infer()
-    except Exception as error:  # an op whose type rule fails is printed, too
+    except Exception as error:  # print the op even if its type rule fails
         if not comes_again(infer, error):
             raise
         return False
@@ -115,7 +115,7 @@ def parse_op(cls: type[OpT], parser: Parser, words: Sequence[str], rule: TypeRul
         regions=regions,
     )
     if follows and not regions:
-        return op  # its type rule was just asked
+        return op  # the type rule, called above, has verified it
     try:
         op.verify_()
     except VerifyException as error:

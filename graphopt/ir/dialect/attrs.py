@@ -70,7 +70,7 @@ class KindConstraint(AttrConstraint[Attribute]):
         return self
 
 
-# Programs repeat few values very often, and making an attribute takes longer than finding one.
+# Cached: programs repeat few values very often, and a lookup is faster than a new attribute.
 _integer_attr = lru_cache(4096)(IntegerAttr[IntegerType])
 _string_attr = lru_cache(4096)(StringAttr)
 
@@ -176,7 +176,7 @@ def _optional_kind(item: Kind) -> Kind:
 
     return Kind(
         f"{item.name} or none",
-        # NoneAttr prints alike, but the generic text form reads back as this type
+        # NoneAttr prints alike, but the parser of the generic text form returns NoneType
         lambda value: NoneType() if value is None else item.encode(value),
         lambda attr: None if isinstance(attr, NoneType) else item.decode(attr),
         print_value,

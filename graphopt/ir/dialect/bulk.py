@@ -16,7 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue, SSAValues
 # xDSL has no public way to change operands and arguments in place
 # pyright: reportPrivateUsage=false
 
-# Up to this many operands are replaced faster one by one than by building the list again.
+# Up to this many operands, replacing them one by one is faster than building a new list.
 _FEW = 8
 # Ops with more operands than this are edited in bulk.
 _WIDE = 64

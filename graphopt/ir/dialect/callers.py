@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
 
-# distinguishes the ops that call: the op's name, and its function or variables
+# identifies an op that calls Python: the op's name, and its function or variables
 Caller = tuple[str, Any]
 
 

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 Path = tuple[int, ...]
-"""The clusters around a box, from the outside."""
+"""The clusters around a box, outermost first."""
 _Unit = tuple[bool, int]
-"""A cluster, or a box by itself: True and its number, or False and its number."""
+"""A cluster, as True and its number, or a single box, as False and its number."""
 
 
 class ClusteredRows:

@@ -12,7 +12,7 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-# the end of the process frees what there is, and need not look for cycles in it first
+# at exit the process frees all its memory, so a search for cycles is wasted time
 atexit.register(gc.freeze)
 
 
@@ -37,4 +37,4 @@ def keep_imported(package: str) -> None:
     """
     if not gc.get_freeze_count():
         gc.freeze()
-        gc.unfreeze()  # to the oldest generation
+        gc.unfreeze()  # moves all objects to the oldest generation

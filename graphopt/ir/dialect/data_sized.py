@@ -23,7 +23,7 @@ from graphopt.ir.dialect.signature import FEED, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 
 MOST_NUMBERS = 16
-"""The elements of a feed that may be a constant."""
+"""The most elements of a feed that can become a constant."""
 
 
 @dataclass(frozen=True)

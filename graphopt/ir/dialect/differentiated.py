@@ -52,7 +52,7 @@ def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
         return []
     results: list[SSAValue] = list(op.results)
     if isinstance(op, Fence):
-        # values wait for others, of which they are no functions
+        # a fence orders values and passes each through: a result depends on its own operand only
         results = [r for r, value in zip(results, op.values, strict=True) if value in active]
     if isinstance(op, FusionGroup):
         inside = set(active)

@@ -26,7 +26,7 @@ class _Graph:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.lines: list[str] = []
-        # outside of all boxes: an edge inside one would draw both its ends there
+        # outside of all clusters: an edge inside a cluster would draw both its ends there
         self.edges: list[str] = []
         self.node_of: dict[SSAValue, str] = {}
         self.ops = 0
@@ -87,7 +87,7 @@ def _label(op: Operation) -> str:
     return op.name + (f"\n%{hint}" if hint else "") + again
 
 
-# dot reads strings of 16384 bytes at most, and longer lines are unreadable
+# dot reads strings of at most 16384 bytes, and longer lines are unreadable
 LONGEST = 120
 
 

@@ -19,7 +19,7 @@ ALL: tuple[type[PdOp], ...] = tuple(
     for family in FAMILIES
     for value in vars(family).values()
     if isinstance(value, type)
-    and PdOp in value.__mro__  # `issubclass` would have abc note each class that is none
+    and PdOp in value.__mro__  # `issubclass` would make abc cache every other class
     and value.__module__ == family.__name__
     and "name" in vars(value)
 )

@@ -54,7 +54,7 @@ from graphopt.ir.dialect.size_rules import Elements
 from graphopt.ir.dialect.sums import SymbolicSum, size_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 
-# ops whose result has the elements of the operand and no others
+# ops whose result has exactly the elements of the operand
 _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
 
 

@@ -51,9 +51,9 @@ Array = np.ndarray[Any, Any]
 # a NumPy scalar of the value's dtype, a sum, or None
 Element = Any
 
-# Counters and bounds have one element; shapes as many as a tensor has dimensions.
+# Counters and bounds have one element, and shapes have one for each dimension of a tensor.
 MOST_ELEMENTS = 64
-# Sums that are longer, or have larger factors, are of no use as sizes.
+# Sums with more terms, or larger factors, are of no use as sizes.
 _MOST_TERMS = 16
 _LARGEST_FACTOR = 2**31
 

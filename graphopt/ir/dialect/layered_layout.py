@@ -15,7 +15,7 @@ from itertools import pairwise
 from graphopt.ir.dialect.clustered_rows import ClusteredRows, Path
 
 GAP, JOINT, WIDEST, SWEEPS = 24.0, 6.0, 1600.0, 8
-# how firmly a box of the main line keeps its place, against joints, and boxes beside it
+# weight of a box of the main line when a row is placed; joints and other boxes weigh 1
 FIRM = 100.0
 
 Edge = tuple[int, int]
@@ -109,7 +109,7 @@ def _common_dominator(nodes: Sequence[LayoutNode], numbers: Sequence[int]) -> in
         return -1
     found = numbers[0]
     for other in numbers[1:]:
-        while found != other:  # a dominator has the lower number
+        while found != other:  # a dominator has a lower number than the node
             found, other = min(found, other), nodes[max(found, other)].dominator
     return found
 

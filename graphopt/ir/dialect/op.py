@@ -40,7 +40,7 @@ from graphopt.ir.dialect.definition import (
 )
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, like, rank_of, show
 
-# the types of operands and results, the properties and the attributes
+# the types of operands and results, the properties, and the attributes
 Facts = tuple[
     tuple[Attribute, ...],
     tuple[Attribute, ...],
@@ -48,7 +48,7 @@ Facts = tuple[
     tuple[tuple[str, Attribute], ...],
 ]
 
-# one operand group: a value, None (absent optional) or a list (variadic)
+# one operand group: a value, None (an absent optional operand) or a list (variadic)
 Operand = SSAValue | Sequence[SSAValue] | None
 
 
@@ -62,7 +62,7 @@ class PdOp(IRDLOperation, ABC):
     """
 
     REGIONS: ClassVar[tuple[str, ...]] = ()
-    """The word before each region in the text form."""
+    """The keyword before each region in the text form."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -29,7 +29,7 @@ from graphopt.ir.dialect.types import (
 )
 
 DTYPES = ("float32", "bfloat16", "float16", "bool", "int32")
-"""The dtypes of values in row form; sums are of fractions, and labels of a loss are integers."""
+"""The dtypes of values in row form; sums are of floating dtypes, and loss labels are integers."""
 
 
 class MatrixForm(NamedTuple):
@@ -45,7 +45,7 @@ WHOLE, ROW, COLUMN, ONE = (
     MatrixForm(False, True),
     MatrixForm(False, False),
 )
-"""All elements; one number for each row; the same row for all; one number."""
+"""All elements; one number per row; one row for all rows; one number."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,11 @@ FUNCTIONS: tuple[type[PdOp], ...] = (
     activation.Hardswish, activation.LeakyRelu, activation.Softplus, activation.Swish,
     activation.Mish,
 )  # fmt: skip
-"""The elementwise ops that Pallas lowers for GPUs and for TPUs; not so, say, those with `erf`."""
+"""The elementwise ops that Pallas lowers for GPUs and TPUs; it lacks `erf`, for example."""
 
 SUMMARIES = (reduce.Mean, reduce.Sum, reduce.Max, reduce.Min)
 NORMALISERS = (activation.SoftmaxBase, LayerNorm, CrossEntropyWithSoftmax)
-"""Ops that go over each row several times."""
+"""Ops that read each row several times."""
 COMBINING = (*SUMMARIES, *NORMALISERS)
 
 

@@ -30,18 +30,18 @@ from graphopt.ir.dtypes import DType
 FEED = "pd.feed"
 STATE = "pd.state"
 FETCH = "pd.fetch"
-# what `@prepare` gives and `@main` takes
+# a result of `@prepare` that is an argument of `@main`
 PREPARED = "pd.prepared"
 PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
 CUT = "pd.cut"
 STACK_OF = "pd.stack_of"
 ORDER = "pd.order"
-# on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
+# on a module: why gradient operators of a saved program stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
-# on a module: its dropouts draw from a faster generator
+# on a module: float32 products may not be computed in TF32
 FULL_PRECISION = "pd.full_precision"
-# on a module: results of its ops are checked for NaN and infinities
+# on a module: the results of its ops are checked for NaN and infinities
 CHECK_FINITE = "pd.check_finite"
 
 
@@ -178,7 +178,7 @@ def function_signature(function: FuncOp) -> Signature:
     """Read the signature of one function; raise ValueError for an argument without a role."""
     parts = function.function_type, function.arg_attrs, function.res_attrs
     known = _signatures.get(function)
-    # attributes do not change: a function whose signature is edited has others
+    # attributes are immutable: an edit of the signature replaces them
     if known is not None and all(map(operator.is_, known[0], parts)):
         return known[1]
     types = function.function_type
@@ -194,7 +194,7 @@ def function_signature(function: FuncOp) -> Signature:
 
 _signatures: WeakKeyDictionary[FuncOp, tuple[tuple[Attribute | None, ...], Signature]]
 _signatures = WeakKeyDictionary()
-"""The signatures of functions, with the attributes that each was read from."""
+"""The signature of each function, with the attributes that it was read from."""
 
 
 def inputs_of(module: ModuleOp) -> tuple[Port, ...]:

@@ -51,7 +51,7 @@ class SignatureEdit:
         assert isinstance(end, ReturnOp)
         self._function, self._end = function, end
         found = zip(function.args, _entries(function.arg_attrs, len(function.args)), strict=True)
-        # by the index of the old argument
+        # indexed by the position of the old argument; None for a removed one
         self._arguments: list[tuple[BlockArgument, DictionaryAttr] | None] = list(found)
         self.results = _entries(function.res_attrs, len(end.operands))
 

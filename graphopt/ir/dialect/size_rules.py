@@ -48,9 +48,9 @@ from graphopt.ir.dialect.traits import AlongAxis, Elementwise, Reduction, Rowwis
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis, shape_of
 
 Sizes = tuple[Amount, ...]
-# An array of numbers, or of Python objects: numbers, sums of sizes, and None for unknown elements.
+# An array of numbers, or of Python objects: numbers, sums of sizes, and None if unknown.
 Elements = np.ndarray[Any, Any]
-# None for a size that comes from nowhere else
+# None for a size that only the op itself determines
 Found = Sequence[Amount | None]
 Rule = Callable[[PdOp, Sequence[Sizes]], Found | None]
 Attrs = Mapping[str, Any]
@@ -153,7 +153,7 @@ def _reshape(op: PdOp, given: Sequence[Sizes]) -> Found | None:
 def _reshape_sizes(x: Sizes, wanted: Found) -> Found | None:
     """Resolve a target shape: 0 copies the size at its place, -1 takes the rest."""
     if 0 in x:
-        return None  # there a 0 may be meant
+        return None  # a 0 in the shape may then be a size of the result
     found = [x[at] if size == 0 and at < len(x) else size for at, size in enumerate(wanted)]
     if -1 in found:
         at = found.index(-1)
@@ -163,7 +163,7 @@ def _reshape_sizes(x: Sizes, wanted: Found) -> Found | None:
     known = [size for size in found if size is not None]
     if len(known) == len(found) and product(known) == product(x):
         return found
-    # a size that is 0 in some run would be copied there
+    # a size that is 0 in some run would be read as "copy", so only copies of it are kept
     copied = [isinstance(size, int) or x[at : at + 1] == (size,) for at, size in enumerate(found)]
     return [size if kept else None for size, kept in zip(found, copied, strict=True)]
 
@@ -188,7 +188,7 @@ def _flatten(op: PdOp, given: Sequence[Sizes]) -> Found | None:
 def _squeeze(op: PdOp, given: Sequence[Sizes]) -> Found:
     axes, shape = op.attr("axis"), shape_of(op.operands[0].type)
     among = normalize_axes(axes, len(shape)) if axes else range(len(shape))
-    # the type rule takes an open size that is named for 1
+    # the type rule assumes that a named axis of open size is 1
     dropped = {at for at in among if shape[at] == 1 or (axes and shape[at] == UNKNOWN)}
     return [size for at, size in enumerate(given[0]) if at not in dropped]
 
@@ -253,7 +253,7 @@ def _slice_sizes(x: Sizes, attrs: Attrs) -> Found:
     return [size for axis, size in enumerate(sizes) if axis not in dropped]
 
 
-# An end from here on is that of the axis, whose size is an int32.
+# An end of at least this means the end of the axis, whose size is an int32.
 _OPEN = 2**31 - 1
 
 

@@ -25,7 +25,7 @@ class Broadcast:
 
 
 Factor = Size | Broadcast
-# sizes with their powers
+# sizes with their exponents
 Product = frozenset[tuple[Factor, int]]
 _ONE: Product = frozenset()
 

@@ -35,7 +35,7 @@ text { fill: #111; text-anchor: middle; } polyline { fill: none; stroke: #888; }
 }
 .cluster text { text-anchor: start; }"""
 HEIGHT, ROW, MARGIN, LETTER, LONGEST = 40, 80, 20, 7.5, 40
-# of frames: the height of a label, and the room at the other sides, for each frame inside of it
+# for frames: the height of a label, and the padding per level of nested frames
 LABEL, ROOM = 14, 3
 Labels = Callable[[Operation], tuple[str, ...]]
 
@@ -112,9 +112,9 @@ class _Drawing:
     state: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     fed: set[int] = field(default_factory=set[int])
     paths: list[Path] = field(default_factory=list[Path])
-    """The clusters around each box."""
+    """The clusters around each box, outermost first."""
     clusters: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
-    """The clusters by their labels from the outside; numbers count them."""
+    """The number of each cluster, by its labels from the outside."""
 
     def path(self, op: Operation) -> Path:
         """Return the clusters around an op, outermost first."""
@@ -200,7 +200,7 @@ class _Drawing:
             for depth, cluster in enumerate(path):
                 members.setdefault(cluster, []).append(number)
                 deep[cluster] = max(deep.get(cluster, 0), len(path) - depth)
-        # and the joints of edges that end in them
+        # add the joints of edges that end in a cluster
         rows = {c: {layout.nodes[n].row for n in inside} for c, inside in members.items()}
         for edge, joints in zip(self.edges, layout.joints, strict=True):
             for cluster in layout.paths[edge.end]:

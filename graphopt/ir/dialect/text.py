@@ -30,18 +30,18 @@ from graphopt.errors import FormatError
 from graphopt.ir.dialect.signature import FEED, FETCH, PREPARED, STATE
 from graphopt.ir.dialect.types import Tensor
 
-# the words for what an argument or a result is
+# the keyword of each kind of argument or result
 _ROLES = {"feed": FEED, "state": STATE, "prepared": PREPARED, "fetch": FETCH}
 
 # longer lines are broken after commas
 WIDTH = 100
-# a string, which stays whole, or where a line may be broken: after a comma, before `->`
+# a string, which is never broken, or a place for a line break: after a comma, before `->`
 _STRING_OR_BREAK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|, |\) -> ')
 
 # a tensor of a plain element type, without an encoding
 _TENSOR = re.compile(r"tensor<[0-9?x]*[a-z]+[0-9]*>")
 
-# a string that has nothing to escape
+# a string without characters to escape
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 _ESCAPED = re.compile(r'["\\]')
 
@@ -77,7 +77,7 @@ class ModulePrinter(Printer):
             super().print_attribute(attribute)
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
-        # nearly all strings are parts of a line
+        # nearly all strings have no line break
         if self.stream is None or "\n" in text:
             super().print_string(text, indent=indent)
         else:
@@ -142,7 +142,7 @@ class ModulePrinter(Printer):
         role, name = _role(entry)
         if role:
             self.print_string(f"{role} ")
-            # a value with the variable's name does not repeat it
+            # omit the variable's name if the value has the same one
             if not isinstance(port, BlockArgument):
                 self.print_string_literal(name)
                 self.print_string(": ")
@@ -191,7 +191,7 @@ class ModuleParser(Parser):
         super().__init__(ctx, input, name)
         self._tensors: dict[str, TypeAttribute] = {}
         self._port: dict[str, Attribute] = {}
-        """The role of the argument or result that is being read."""
+        """The attributes of the argument or result that is being parsed."""
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """Parse a module.
@@ -243,7 +243,7 @@ class ModuleParser(Parser):
         found = super().parse_optional_str_literal()
         if found is not None:
             return found
-        # to xDSL a string with escapes is bytes where it has more than ASCII
+        # xDSL reads a string with escapes as bytes if it contains more than ASCII
         start = self.pos
         data = self.parse_optional_bytes_literal()
         if data is None:
@@ -253,7 +253,7 @@ class ModuleParser(Parser):
         except UnicodeDecodeError:
             self.raise_error("Expected UTF-8 in a string!", start, self.pos)
 
-    # func.func's own parser reads each argument, or the type of a result, and then its attributes
+    # func.func's own parser reads an argument, or a result type, before its attributes
 
     def parse_optional_argument(self, expect_type: bool = True) -> Any:
         role = self._parse_optional_role()

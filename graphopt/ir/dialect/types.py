@@ -23,11 +23,11 @@ from graphopt.ir.dialect.shapes import broadcast_shapes as broadcast_shapes
 from graphopt.ir.dialect.shapes import element_count as element_count
 from graphopt.ir.dtypes import DType, as_dtype, from_ir
 
-# TensorType is generic over its element; the dialect checks elements by `from_ir`, not by type.
+# TensorType is generic over its element type; the dialect checks it by `from_ir` instead.
 Tensor = TensorType[Attribute]
-# of operands and results; made once, as xDSL makes one of the type again wherever that is named
+# constraint of operands and results; shared, as xDSL makes a new one for each mention of a type
 TENSOR: AttrConstraint[Tensor] = BaseAttr(TensorType)
-# the elements of a property as far as they are known; None: not even their number is
+# the elements of a property, each None if unknown; None if their number is unknown
 Partial = tuple[int | None, ...] | None
 
 
@@ -112,7 +112,7 @@ def same_shape(*types: Attribute) -> Shape:
 
 # No machine holds a larger tensor; a program that declares one is broken or hostile.
 LARGEST_TENSOR = 1 << 44
-# parts of a dimension, and sizes that one tensor gives: a damaged file has billions
+# the most parts of a dimension, or sizes from one tensor: a damaged file has billions
 MOST_VALUES = 1 << 16
 
 

@@ -34,11 +34,11 @@ except ImportError:  # Windows
     fcntl = None
 
 JOURNAL = ".graphopt.journal"
-# The name of a file, 10 digits of its save, 6 of its own.
+# The name of a file, 10 hexadecimal digits for its save, and 6 for the file itself.
 _TEMPORARY = re.compile(r"\.[^/]*\.([0-9a-f]{10})([0-9a-f]{6})\.tmp", re.DOTALL)
 _LONGEST_NAME = 255
 _JOURNAL_BYTES = 1 << 26
-# Without locks it is unknown whether a saver lives; this old, its files are left-overs.
+# In seconds. Without locks, a saver may still be alive; older files count as left over.
 _OLD = 24 * 3600
 
 
@@ -134,7 +134,7 @@ class _Save:
             with _lock_folder(room):
                 _finish(room)
                 _remove_left_overs(room)
-                # locked before anyone else may look for left-overs
+                # locked before another process may look for left-overs
                 self.rooms[room] = (room / self._lock_name()).open("xb")
                 _lock(self.rooms[room].fileno(), wait=False)
         return room
@@ -334,7 +334,7 @@ def _lock_folder(folder: Path, *, wait: bool = True) -> Generator[bool]:
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # Windows opens no folders; nor can one that may not be read be locked
+    except PermissionError:  # Windows opens no folders, and an unreadable folder cannot be locked
         yield True
         return
     try:

@@ -14,7 +14,7 @@ from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.formats.seal import check_one_save
 
-# How often files are read that another process keeps replacing.
+# The attempts to read files that another process keeps replacing.
 _ATTEMPTS = 200
 
 
@@ -75,7 +75,7 @@ def read_together(
             contents = {
                 file: read_file(place, files[file], str(file)) for file, place in places.items()
             }
-            # in this order: a rename after the first look shows in the second
+            # in this order: a rename after `pending` changes the versions
             is_settled = _merge_parts(pending(f) for f in folders) == left
             after = [version_of(place) for place in places.values()]
         except FileNotFoundError:

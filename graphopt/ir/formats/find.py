@@ -12,8 +12,8 @@ from graphopt.ir.formats.quote import quote
 _PROGRAMS = (".pdmodel", ".json")
 _PARAMETERS = (".pdiparams", ".pdparams", ".pdopt", ".pdiparams.info")
 _IN_FOLDER = ("__model__", "__model__.json")
-# `{"base_code": {"magic": "pir"` near the start of a JSON file; other JSON files are no models.
-# An ONNX file has its parameters; a path without suffix means one where Paddle saved nothing.
+# `{"base_code": {"magic": "pir"` near the start of a JSON file; other JSON files are no models. An
+# ONNX file contains its parameters; a path without suffix means an ONNX file if Paddle saved none.
 _ONNX = ".onnx"
 _PIR = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:base_code|program)"')
 
@@ -50,7 +50,7 @@ def _in_folder(folder: Path) -> Path:
     for name in _IN_FOLDER:
         if (folder / name).is_file():
             return folder / name
-    # one model may exist in both formats
+    # one model may be saved in both formats
     models: dict[str, Path] = {}
     for suffix in _PROGRAMS:
         for file in sorted(folder.glob(f"*{suffix}")):
@@ -83,8 +83,8 @@ def is_pir(data: bytes) -> bool:
     return _PIR.match(data[:256]) is not None
 
 
-# Field 1 is the version of the format, 3 since 2017, and another field follows. A SavedModel of
-# TensorFlow has version 1.
+# Field 1 is the version of the format, at least 3 since 2017, and another field follows. A
+# SavedModel of TensorFlow has version 1.
 _ONNX_START = re.compile(rb"\x08[\x03-\x1f][\x12\x1a\x22\x28\x32\x3a\x42\x72]")
 
 

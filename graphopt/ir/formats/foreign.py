@@ -24,7 +24,7 @@ _NPZ = "arrays of NumPy (.npz), not a model; --params and --input take them"
 _NPY = "an array of NumPy, not a model; --input takes it"
 _SAFETENSORS = "parameters as .safetensors, without a program; --params takes it beside one"
 
-# The first bytes of files that are given by mistake. A ProgramDesc begins with its blocks, 0x0a.
+# The first bytes of files given by mistake. A ProgramDesc begins with its blocks, 0x0a.
 _STARTS = {
     b"\x89HDF": f"an HDF5 file, as of Keras; {_BY_ONNX}",
     b"\x1f\x8b": "a gzip file; unpack it first",
@@ -39,7 +39,7 @@ _IR = re.compile(r"func\.func|builtin\.module|\bpd\.\w+")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+\w", re.MULTILINE)
 # the first number in a checkpoint of PyTorch before 1.6
 _TORCH_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
-# a message whose first field is a message with two strings: a node of TensorFlow, by name and type
+# a message that begins with a message of two strings: TensorFlow's node, with its name and type
 _GRAPH_DEF = re.compile(
     rb"\x0a[\x80-\xff]{0,3}[\x00-\x7f]\x0a[\x01-\x7f][\w./^-]+\x12[\x01-\x7f]\w"
 )
@@ -104,7 +104,7 @@ def _text_kind(data: bytes) -> str | None:
         return None
     if not all(character.isprintable() or character in "\t\r\n\f" for character in text):
         return None
-    if text.lstrip().startswith(("{", "[")):  # the reader of Paddle 3's programs says what is wrong
+    if text.lstrip().startswith(("{", "[")):  # another JSON file: Paddle 3's reader explains it
         is_notebook = '"nbformat"' in text
         return "a notebook; graphopt run runs its code as a script" if is_notebook else None
     if "<net " in text[:4096]:

@@ -42,5 +42,5 @@ class Limits:
     nesting: int = 200
 
 
-# For bytes that were checked when they were read.
+# For bytes that were checked when they were first read.
 UNLIMITED = Limits(*(sys.maxsize for _ in fields(Limits)))

@@ -27,7 +27,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
 
 # Pickles start with an opcode and a protocol number; a JSON object with its first key. A newline or
-# a brace alone would not do: both are valid in a ProgramDesc. A bracket is not, as a first byte.
+# a brace alone can also begin a ProgramDesc, but a bracket cannot.
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _JSON = re.compile(rb'\[|[ \t\r\n]*\{[ \t\r\n]*"')
 
@@ -56,7 +56,7 @@ class LoadedModel:
         variables = self.program.global_block().vars
         lengths = [name for name in variables if LENGTHS in name]
         of_feed = {name: f"{name}{LENGTHS}" for name in self.feed_names}
-        # the innermost level has no number
+        # the feed of the innermost level has no number
         levels = [n for own in of_feed.values() for n in lengths if n.rstrip("0123456789") == own]
         return [*of_feed, *levels]
 
@@ -129,7 +129,7 @@ def decode_model(content: bytes, path: Path, limits: Limits | None = None) -> Lo
     if not is_inference:
         feeds, fetches = data_names(program), output_names(program)
     if any(name in block.vars and block.vars[name].lod_level for name in (*feeds, *fetches)):
-        # operators are looked up only for a program of sequences
+        # import the operators only for a program of sequences
         from graphopt.ir.translate.operators import sequences
 
         sequences.declare_lengths(program, feeds)
@@ -229,7 +229,7 @@ def _read_paddle(data: bytes, source: str, limits: Limits) -> Program:
         if kind is None:
             raise
         raise UnsupportedError(f"{source}: this is {kind}") from None
-    # the importer itself imports records from this package
+    # the importer itself imports records of this package
     from graphopt.ir.formats.pir import import_pir
 
     program = import_pir(records)

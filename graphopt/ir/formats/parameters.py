@@ -18,7 +18,7 @@ from graphopt.ir.formats.seal import Piece, sealed_tensor
 from graphopt.ir.formats.tensor_stream import SavedTensor, read_tensor, write_tensor
 from graphopt.ir.program import Program, Variable, VarKind
 
-# Persistable by declaration, but not stored in files.
+# Kinds of variables that are declared persistable, but not stored in files.
 _NOT_STORED = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER, VarKind.RAW)
 
 

@@ -18,7 +18,7 @@ from graphopt.ir.formats.protobuf.wire import LENGTH, tag_bytes, varint_bytes
 
 Piece: TypeAlias = bytes | memoryview
 
-# Stands for the mark in the pieces of a file; `write_files` puts the save's own in its place.
+# Placeholder for the mark in the pieces of a file; `write_files` replaces it by the save's own.
 SEAL = b"0" * 32
 _WORDS = b"graphopt set "
 _TEXT_SIZE = len(_WORDS) + len(SEAL)

@@ -163,7 +163,7 @@ class _Stream:
                 f"{ELEMENT_TYPE.meanings[code]}, which graphopt has not; cast it before saving"
             )
         dtype = _DTYPES[code].numpy
-        # Empty tensors may have dimensions that no array has, so 0 counts as 1 here.
+        # Empty tensors may have dimensions too large for any array, so 0 counts as 1 here.
         claim = math.prod(max(dim, 1) for dim in shape) * dtype.itemsize
         if claim > limits.tensor_bytes:
             raise self.wire.over_limit(

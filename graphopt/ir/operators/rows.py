@@ -23,7 +23,7 @@ class OperatorSignature(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     renamed: Mapping[str, str]
-    """The name of an attribute there -> Paddle's."""
+    """Attribute name of the signature -> Paddle's name."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class OperatorAttribute:
 
     kind: str
     stated: str | None
-    """The text of the default, None when the attribute has to be given."""
+    """The text of the default; None for a required attribute."""
 
     @cached_property
     def default(self) -> Any:

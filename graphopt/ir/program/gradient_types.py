@@ -6,11 +6,11 @@ import re
 
 # The operator that the front end appends for a derivative (see ir/dialect/ops/grad.py).
 GRAD_TYPE = "pd_grad"
-# Its attribute with the names of checkpoints, where it computes activations again.
+# Its attribute that lists the checkpoints from which activations are recomputed.
 RECOMPUTE = "checkpoints"
-# Its attribute with those inputs whose values from before a loop count.
+# Its attribute that lists the inputs read at their values before a loop.
 BEFORE_LOOP = "before_loop"
-# The attributes of operators that name variables, which are renamed with these.
+# The attributes that name variables; a rename applies to them, too.
 NAMING = (RECOMPUTE, BEFORE_LOOP, "op_role_var")
 _GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
 

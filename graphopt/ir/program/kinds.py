@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 GRAD_SUFFIX = "@GRAD"
-# suffix of the feed with the lengths of a variable's sequences
+# the suffix of the feed with the lengths of a variable's sequences
 LENGTHS = "@lens"
-# the slot of operators of the front end with the lengths of their first input
+# the slot with the lengths of an operator's first input, for operators of the front end
 SLOT = "Lengths"
-# the name of a slot that is left empty
+# the name of an empty slot
 EMPTY = "@EMPTY@"
 
 
@@ -68,4 +68,4 @@ COLLECTIVES = frozenset(
         *("allreduce", "broadcast", "c_allgather", "c_broadcast"),
     }
 )
-"""The types of operators that need the values of all trainers."""
+"""The types of operators that need values of all trainers."""

@@ -8,7 +8,7 @@ import os
 from types import CodeType
 from typing import NamedTuple
 
-# The ends of `with` blocks append operators too, through the standard library.
+# The end of a `with` block also appends operators, through the standard library.
 _NOT_THE_USERS = (
     os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
     contextlib.__file__,

@@ -12,13 +12,13 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.program.program import Program
 
 TAKEN = "@TAKEN"
-"""The fetch of the condition of the first open branch, and the attribute with the sides taken.
+"""The fetch of the first open branch's condition, and the attribute with the sides taken.
 
-The attribute is a list, as a loop that is unfolded goes through its branches several times.
+The attribute is a list, because an unrolled loop passes its branches several times.
 """
 
 Place = tuple[int, int]
-"""The numbers of a block and of an operator in it."""
+"""The index of a block, and of an operator in it."""
 
 
 class OpenBranchError(UnsupportedError):

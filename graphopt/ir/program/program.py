@@ -47,20 +47,20 @@ class Variable(VariableMethods):
 
     saved: bytes | None = None
     takes_any_shape = False
-    """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    """Feeds may have a type other than this one, as in `fluid.layers.data` of Paddle 1.8."""
     sequence_lengths: tuple[str | tuple[int, ...] | int, ...] | None = None
-    """The lengths of its sequences, an entry for each level, outermost first; None if not noted.
+    """The lengths of its sequences, an entry per level, outermost first; None if not noted.
 
     An entry is the name of an int64 variable, numbers, or one number for all sequences.
     """
     lengths_for = ""
-    """The call that needs the lengths of its sequences, where it was declared without them."""
+    """The call that needs its sequence lengths; set when it was declared without them."""
     rows_for = ""
-    """The call that took its rows for no sequences, as it was declared without lengths."""
+    """The call that took its rows as independent, because it was declared without lengths."""
     notes: Mapping[str, Any] = MappingProxyType({})
-    """Notes of scripts about it, which `_set_info` keeps."""
+    """Notes of scripts about the variable, set by `_set_info`."""
     computed_on_demand = False
-    """It is a gradient that no operator writes until something uses it."""
+    """The variable is a gradient that no operator computes before its first use."""
 
     def __init__(
         self,
@@ -487,16 +487,16 @@ class OnAppend:
     """
 
     instead: Callable[..., Operator | None] = _nothing
-    """Append an operator on sequences as a layer, which knows their lengths; None for others.
+    """Append a sequence operator as a layer, which knows the lengths; None for others.
 
-    Takes the block and the arguments of `append_op`. From `fluid/sequence_operators.py`.
+    Takes the block and the arguments of `append_op`. Set by `fluid/sequence_operators.py`.
     """
 
     infer: Callable[[Operator], None] = _no_types
-    """Set the types of the outputs, by translating the operator. From `ir/translate`."""
+    """Set the output types by translating the operator. Set by `ir/translate`."""
 
     after: Callable[[Operator], None] = _nothing
-    """Note the lengths of sequences on the outputs. From `frontend/sequence_notes.py`."""
+    """Note the sequence lengths of the outputs. Set by `frontend/sequence_notes.py`."""
 
 
 class Block:
@@ -707,7 +707,7 @@ class Block:
         self.ops[:] = ops
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
-        # as Paddle does: arrays of NumPy are lists and numbers, and None is no attribute
+        # as in Paddle: NumPy arrays become lists and numbers, and None is dropped
         given = cast(Mapping[str, Any], attrs or {})
         plain: dict[str, Any] = {
             name: value.tolist() if hasattr(value, "tolist") else value
@@ -787,7 +787,7 @@ def _name_of(item: Any, slot: str) -> str:
 
 
 _serial = itertools.count()
-# No two edits have one number, so that a program whose edits were taken back may have its old one.
+# Unique over all programs: after an undo, a program may have its old number again.
 _edits = itertools.count(1)
 
 
@@ -813,16 +813,17 @@ class Program(ProgramMethods):
         self.random_seed = self.seed_of_new
         self.serial = next(_serial)
         self.version = 0
-        self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
+        self.lr_schedulers: dict[str, Any] = {}  # variable name -> its learning rate schedule
         self.flat_weights: dict[str, tuple[str, ...]] = {}
-        """The name under which Paddle also keeps the weights of a recurrent layer, one after the
-        other, and their names."""
+        """The weights of each recurrent layer, by Paddle's name for all of them concatenated."""
         self.fixed_feeds: tuple[str, ...] | None = None
-        """Feeds whose elements have to be known to compile it, () where only all sizes have to be;
-        None for a program that is compiled for any sizes."""
-        self.readers: list[FeedSource] = []  # loaders that runs take batches from
+        """Feeds that compilation needs as constants; () if it needs only all sizes.
+
+        None for a program that is compiled for any sizes.
+        """
+        self.readers: list[FeedSource] = []  # the loaders that provide batches to a run
         self.op_role = OpRole.FORWARD
-        self.runs_as: Callable[[], Any] | None = None  # makes what executors run in its place
+        self.runs_as: Callable[[], Any] | None = None  # returns what executors run instead
 
     @property
     def random_seed(self) -> int:

@@ -56,7 +56,7 @@ def begin() -> int | None:
 def roll_back(start: int | None) -> None:
     """Undo the edits of a transaction, the latest first, and end it."""
     steps = _journal.steps or []
-    _journal.steps = None  # taking back is no edit
+    _journal.steps = None  # an undo step itself is no edit
     try:
         while len(steps) > (start or 0):
             undo, args = steps.pop()

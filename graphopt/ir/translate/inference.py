@@ -18,7 +18,7 @@ from graphopt.ir.program import (
 from graphopt.ir.translate.paddle_forms import to_paddle_forms
 
 _BLOCK_KINDS = (AttrKind.BLOCK, AttrKind.BLOCKS)
-# What only training or debugging needs; files that are published leave it out.
+# Attributes that only training or debugging needs; published files omit them.
 _TRAINING_ATTRS = (
     "op_role",
     "op_role_var",
@@ -28,7 +28,7 @@ _TRAINING_ATTRS = (
     "with_quant_attr",
 )
 
-# Paddle needs this slot also where a branch reads nothing
+# Paddle needs this slot even if a branch reads nothing
 _NEEDED_EMPTY = ("conditional_block", "Input")
 
 
@@ -61,7 +61,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
     kept: list[Operator] = []
     block = program.global_block()
     for op in reversed(block.ops):
-        # What is fed is not computed, but may be updated in place.
+        # A fed variable is not computed, but may be updated in place.
         made = needed.difference(fed.difference(op.input_arg_names))
         is_update = op.role & (OpRole.OPTIMIZE | OpRole.LR_SCHEDULE)
         if is_update or made.isdisjoint(op.output_arg_names):
@@ -193,7 +193,7 @@ def add_feeds_and_fetches(program: Program, feeds: Sequence[str], fetches: Itera
         Operator(block, "feed", {"X": ["feed"]}, {"Out": [name]}, {"col": column})
         for column, name in enumerate(feeds)
     ]
-    # Paddle puts each in front of the others.
+    # Paddle inserts each feed before the earlier ones.
     block.ops[:0] = feed_ops[::-1]
     block.ops += [
         Operator(block, "fetch", {"X": [name]}, {"Out": ["fetch"]}, {"col": column})

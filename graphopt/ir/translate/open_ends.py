@@ -12,7 +12,7 @@ from graphopt.ir.program import Operator, saved_version
 from graphopt.ir.translate.releases import PADDLE_3, saved_by_paddle_2
 
 NO_END = -(2**31)
-"""The end of a slice with a negative stride that has the first element too."""
+"""The end of a slice with a negative stride that includes the first element."""
 
 
 def without_ends_of_paddle_2(ends: Sequence[int], strides: Sequence[int]) -> list[int]:

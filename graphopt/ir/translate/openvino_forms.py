@@ -38,7 +38,7 @@ tensor_array_to_tensor tile top_k_v2 transpose2 tril_triu trilinear_interp_v2 un
 unstack where where_index while write_to_array yolo_box
 """
 KNOWN = frozenset(_TYPES.split())
-"""The types of operators that the reader has."""
+"""The operator types that the reader supports."""
 
 
 def to_openvino_forms(program: Program) -> None:
@@ -63,7 +63,7 @@ def to_openvino_forms(program: Program) -> None:
         )
 
 
-# What must run only where a branch is taken.
+# Operators that may run only if their branch is taken.
 _ONLY_IF_TAKEN = frozenset({"while", "conditional_block", "assert", "print", "py_func"})
 
 
@@ -102,7 +102,7 @@ def _choose(rewriter: Rewriter, op: Operator) -> None:
     attrs = {"in_dtype": _dtype(rewriter, mask), "out_dtype": DType("bool")}
     condition = rewriter.add("cast", {"X": mask}, attrs)
     if rewriter.shape(condition) == (1,) and not (rewriter.shape(no) or rewriter.shape(yes)):
-        condition = rewriter.add("squeeze2", {"X": condition}, {"axes": [0]})  # the result is []
+        condition = rewriter.add("squeeze2", {"X": condition}, {"axes": [0]})  # results are 0-D
     become(op, "where", {"Condition": [condition], "X": [yes], "Y": [no]})
     rewriter.broadcast(op, ("Condition", "X", "Y"))
 
@@ -348,7 +348,7 @@ def _atan(rewriter: Rewriter, op: Operator) -> None:
     become(op, "atan2", {"X1": [parts.x], "X2": [parts.fill_like(parts.x, 1.0)]})
 
 
-# Abramowitz and Stegun 7.1.26, from the highest power
+# coefficients of Abramowitz and Stegun 7.1.26, highest power first
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 

@@ -202,7 +202,7 @@ def _ends_of_paddle_2(strides: str) -> FormRule:
     return rule
 
 
-# graphopt and Paddle 3 write the end of a slice to the first element as -2 ** 31, or 1 more
+# graphopt and Paddle 3 write a slice end that includes the first element as -2 ** 31, or 1 more
 _LARGE = -NO_END - 1
 
 

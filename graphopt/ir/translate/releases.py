@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphopt.ir.program import Operator, saved_version
 
 PADDLE_2, PADDLE_3 = 2_000_000, 3_000_000
-"""The first versions of the releases, as `saved_version` states them."""
+"""The first version of each release, as `saved_version` returns it."""
 
 
 def saved_by_paddle_2(op: Operator) -> bool:

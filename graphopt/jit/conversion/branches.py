@@ -193,7 +193,7 @@ def as_tensor(value: Any, like: Any) -> Variable:
 def _together(name: str, yes: Any, no: Any) -> Any:
     """Pair the values of both branches, with `_Both` where they differ; Unknown if that fails."""
     if name == RESULT and isinstance(yes, Unknown) != isinstance(no, Unknown):
-        # one branch returns and the other goes on: a flag says which
+        # one branch returns and the other continues: a flag records which
         given = no if isinstance(yes, Unknown) else yes
         missing = nest.map_leaves(lambda _: Unknown(name, NOT_YET), given)
         yes, no = (missing, given) if given is no else (given, missing)

@@ -19,7 +19,7 @@ from graphopt.tensor.array import array_length, is_array
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast
 
-# with the standard library: they have no tensors of a program
+# excluded with the standard library: they compute nothing on a program's tensors
 _NOT_CONVERTED = {"graphopt", "paddle", "numpy", "jax", "jaxlib", "scipy", "xdsl"}
 _ignored: set[str] = set()
 NOT_TO_STATIC = "_graphopt_not_to_static"
@@ -47,7 +47,7 @@ def convert(function: Any) -> Any:
         inner = convert(function.__func__)
         if inner is function.__func__:
             return function
-        # what is no function any more gets the object as its first argument
+        # an object other than a function gets `self` as its first argument
         return MethodType(inner, function.__self__)
     if not isinstance(function, FunctionType) or not _is_users(function):
         return function
@@ -55,7 +55,7 @@ def convert(function: Any) -> Any:
 
 
 def _is_users(function: FunctionType) -> bool:
-    # a wrapper has the name of what it wraps, and the globals of its own module
+    # a wrapper has the wrapped function's name, and its own module's globals
     module = function.__globals__.get("__name__", "")
     if not belongs_to_user(module) or getattr(function, NOT_TO_STATIC, False):
         return False

@@ -54,7 +54,7 @@ def _join_values(values: tuple[Thunk, ...], join: Callable[..., Variable], *, ne
         if isinstance(following, Variable):
             found = join(as_bool(found), as_bool(following))
         elif bool(following) is not neutral:
-            return not neutral  # whatever the tensors before it are
+            return not neutral  # whatever the value of the earlier tensors is
     return found
 
 

@@ -41,7 +41,7 @@ class Expressions(ast.NodeTransformer):
     """Converts calls, `and`, `or`, `not`, comparisons, conditional expressions and shapes."""
 
     def __init__(self, first: str | None) -> None:
-        self.first = first  # the first parameter of the function
+        self.first = first  # the function's first parameter
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Convert `f(x)` to call the converted f."""

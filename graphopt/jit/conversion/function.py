@@ -31,7 +31,7 @@ def convert_function(
     """
     code = function.__code__
     if HELPERS in code.co_freevars:
-        return function  # it is converted already
+        return function  # converted already
     if code not in _codes:
         _codes[code] = _converted_code(function, report)
     found = _codes[code]
@@ -39,7 +39,7 @@ def convert_function(
         return function
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     cells[HELPERS] = CellType(helpers)
-    # a free variable of the source that the compiler did not make one has no value
+    # a cell without a value for a free variable that the original function does not have
     closure = tuple(cells.get(name) or CellType() for name in found.co_freevars)
     made = FunctionType(
         found, function.__globals__, function.__name__, function.__defaults__, closure
@@ -64,7 +64,7 @@ def _converted_code(
     if report is not None:
         report(ast.unparse(tree))
     free = [*function.__code__.co_freevars, HELPERS]
-    # the name by which it calls itself is a global one, unless it comes from a function around it
+    # a recursive call reads a global name, unless the name is a free variable
     own: list[ast.stmt] = [] if tree.name in free else [ast.Global([tree.name])]
     around = definition("_around", free, [*own, tree])
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(around, tree)], []))
@@ -86,7 +86,7 @@ def _tree(function: FunctionType) -> ast.FunctionDef | None:
         lines, first = inspect.getsourcelines(code)
         text = "".join(lines)
         if text[:1].isspace():
-            # a definition inside another; a dedent would change texts in it
+            # a nested definition; a dedent would change its multi-line strings
             tree, first = ast.parse("if True:\n" + text).body[0], first - 1
             (definition,) = tree.body  # pyright: ignore[reportAttributeAccessIssue]
         else:

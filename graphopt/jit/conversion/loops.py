@@ -205,7 +205,7 @@ class _ConvertedLoop:
         start = self.read()
         carried: dict[int, None] = {}
         settled = False
-        while not settled:  # each time a number, a list or a name without a value is replaced
+        while not settled:  # each iteration replaces a number, a list or an undefined name
             carried, settled = {}, True
             met, after, grown = self._try_body(start)
             for at, (name, old, new) in enumerate(zip(self.names, met, after, strict=True)):

@@ -167,7 +167,7 @@ class Conversion(Expressions):
 
     def _place(self, at: ast.stmt, made: Statements) -> Statements:
         for each in made:
-            # nodes of the user's keep their lines
+            # the user's nodes keep their lines
             place_node(each, at)
         return made
 

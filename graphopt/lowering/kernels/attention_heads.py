@@ -29,11 +29,11 @@ from graphopt.lowering.kernels.flash import (
     usual_tiles,
 )
 
-# queries and keys from which on tiles are faster on a CPU
+# the number of queries and of keys from which on tiles are faster on a CPU
 LONG = 512
-# scores that are computed together for each core: with their temporaries they fit into its cache
+# the scores computed together for each core: they fit in its cache with their temporaries
 SCORES = 2**17
-# the same for large tiles, the most scores of a head that is one, and tiles of longer heads
+# for large tiles: the same number, the most scores of a head in one tile, and tiles of longer heads
 LARGE_SCORES, WHOLE_HEAD, LARGE = 2**19, 2**22, Tiles(1024, 1024)
 
 
@@ -59,7 +59,7 @@ def attention(operands: AttentionOperands, how: ScoreWeighing) -> Array:
     whole = AttentionOperands(q, k, v, mask, keep)
     tiles = usual_tiles(whole)
     every = partial(_by_heads, how=how, schedule=Schedule(tiles, None))
-    # a batch that varies is a symbol here
+    # a dynamic batch size is a symbol
     if not all(isinstance(n, int) for n in batch):
         return every(whole)
     on_cpu = _schedule_of_cpu(whole, how)
@@ -82,7 +82,7 @@ def _schedule_of_cpu(operands: AttentionOperands, how: ScoreWeighing) -> Schedul
     if math.prod(tiles) > WHOLE_HEAD:
         tiles = tiles_up_to(operands, LARGE)
     heads, batch = _fit(LARGE_SCORES, tiles), math.prod(operands.q.shape[:-2])
-    # a loop of two rounds costs more than it saves
+    # a loop of two iterations costs more than it saves
     return Schedule(tiles, batch if batch <= 2 * heads else heads)
 
 
@@ -110,7 +110,7 @@ def _in_parts(
     size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
     if size == count:
         return _in_parts(compute, operands, packed, fit, axis + 1)
-    # operands shared by all heads stay outside of the loop
+    # operands shared by all heads stay outside the loop
     arrays = (*operands, packed)
     fixed = [x is None or x.shape[axis] != count for x in arrays]
     parts = [

@@ -25,9 +25,9 @@ from graphopt.lowering.kernels.attention import (
 )
 from graphopt.lowering.kernels.mosaic import with_short_indices
 
-# cuDNN's kernel needs the tensor cores of this generation (Ampere)
+# cuDNN's kernel needs the tensor cores of this compute capability (Ampere)
 LEAST_CAPABILITY = 8.0
-# queries and keys of a tile of the TPU's kernel, the largest that divides their number
+# tile sizes of the TPU's kernel; the largest divisor of the sequence length is used
 TPU_TILES = (512, 256, 128)
 
 
@@ -91,7 +91,7 @@ def _cudnn(operands: AttentionOperands, how: ScoreWeighing, *, is_causal: bool =
         if mask.dtype == np.bool_:
             seen = mask
         else:
-            # float32 numbers may exceed the range of a half type
+            # float32 values may exceed the range of a half type
             limit = jnp.finfo(q.dtype)
             bias = jnp.clip(mask, float(limit.min), float(limit.max)).astype(q.dtype)
     out = jax.nn.dot_product_attention(
@@ -103,7 +103,7 @@ def _cudnn(operands: AttentionOperands, how: ScoreWeighing, *, is_causal: bool =
         implementation="cudnn",
     ).swapaxes(1, 2)
     if seen is not None and how.fill == -np.inf:
-        # a fully hidden row has no softmax
+        # a fully masked row has no softmax
         out = jnp.where(jnp.any(seen, -1, keepdims=True), out, jnp.asarray(np.nan, out.dtype))
     return _narrow(out, operands)
 
@@ -126,7 +126,7 @@ def _pallas(operands: AttentionOperands, how: ScoreWeighing) -> Array:
 
 
 def _mosaic(q: Array, k: Array, v: Array, how: ScoreWeighing) -> Array:
-    # imported late: it takes a while, and few programs need it
+    # a late import: it is slow, and few programs need it
     from jax.experimental.pallas.ops.tpu import flash_attention as tpu
 
     rows, columns = (next(size for size in TPU_TILES if x.shape[-2] % size == 0) for x in (q, k))
@@ -174,7 +174,7 @@ def _flash_pulled_back(how: ScoreWeighing, pull: Any, of_out: Array) -> tuple[Ar
 
 _flash.defvjp(_flash_saving, _flash_pulled_back)
 
-# JAX's name of the platform, and the function of operands and `how`
+# kernel -> JAX's platform name, and the function
 KERNELS: Mapping[str, tuple[str, Callable[..., Array]]] = {
     "cudnn": ("cuda", _cudnn),
     "cudnn-causal": ("cuda", partial(_cudnn, is_causal=True)),

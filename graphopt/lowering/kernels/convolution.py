@@ -19,14 +19,16 @@ from jax import numpy as jnp
 
 Array = jax.Array
 LAYOUT = ("NHWC", "HWIO", "NHWC")
-# the places of an image from which on a product of its own takes 0.6 to 0.8 of the time of its
-# share in one for all images
+# From so many pixels on, a separate product for each image takes 0.6 to 0.8 of the time of its
+# share in a joint product.
 LARGE = 32 * 32
-# groups of fewer channels in all take a half of the time together, with zeros for filters between
-# them; beyond so many convolutions a loop over them compiles sooner, and takes a fifth longer
+# Groups with fewer channels in all are convolved together, with zeros in the filters between
+# groups, which takes half the time. More convolutions than UNROLLED run in a loop, which compiles
+# sooner and takes a fifth longer.
 FEW, UNROLLED = 16, 16
-# patches of more elements are made and multiplied a part of the images at a time, each of about so
-# many: of 128 to 1000 images of 7 x 7 places and 512 channels that takes 0.6 to 0.8 of the time
+# Patches with more elements are computed and multiplied for some images at a time, about PART
+# elements each. For 128 to 1000 images of 7 x 7 pixels and 512 channels that takes 0.6 to 0.8 of
+# the time.
 PATCHES, PART = 2**24, 2**22
 
 
@@ -211,7 +213,7 @@ def _im2col(x: Array, w: Array, window: FilterWindow) -> Array:
         patches = lax.concatenate(window.taps(images), 3)
         return lax.dot_general(patches, w.reshape(-1, w.shape[3]), (((3,), (0,)), ((), ())))
 
-    if not all(isinstance(size, int) for size in x.shape):  # symbols
+    if not all(isinstance(size, int) for size in x.shape):  # symbolic sizes
         return multiply(x)
     one = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
     of_an_image = sum(math.prod(tap.shape) for tap in jax.eval_shape(window.taps, one))
@@ -254,7 +256,7 @@ def _joint_sums(products: Sequence[Array]) -> Array:
     return jnp.sum(jnp.stack(by_image), 1)
 
 
-# JAX does not differentiate a reduction of several arrays
+# JAX cannot differentiate a reduction of several arrays
 _joint_sums.defvjp(
     lambda products: (_joint_sums(products), products),
     lambda products, cotangent: jax.vjp(_plain_sums, products)[1](cotangent),
@@ -275,8 +277,8 @@ def _repeated_shifts(x: Array, w: Array, window: FilterWindow) -> Array:
     return _shifts(jnp.repeat(x, count, 3) if count > 1 else x, w, window)
 
 
-# Lavin and Gray (2016), F(4 x 4, 3 x 3): matrices that transform six numbers of the images, three
-# of the filter and six products
+# Lavin and Gray (2016), F(4 x 4, 3 x 3): the matrices that transform six image values, three filter
+# values and six products
 _OF_IMAGES = (
     (4, 0, -5, 0, 1, 0),
     (0, -4, -4, 1, 1, 0),
@@ -294,7 +296,7 @@ _OF_FILTER = (
     (0, 0, 1),
 )
 _OF_PRODUCTS = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1))
-# the side of a tile of the result, and of its inputs
+# the side of an output tile, and of an input tile
 SIDE, REACH = 4, 6
 
 
@@ -387,7 +389,7 @@ def _group_backward(
 ) -> tuple[Array, Array]:
     """Compute the gradients of the images and of the filters of one group."""
     if set(window.strides) == {1}:
-        # mirrored by itself: XLA is slow where the convolution shall do it
+        # Reverse the filter separately: XLA is slow if the convolution reverses it.
         mirrored = lax.optimization_barrier(lax.rev(w, (0, 1)).swapaxes(2, 3))
         back = FilterWindow(window.kernel, window.strides, pads_back(window), window.dilations)
         of_images = xla_convolution(cotangent, mirrored, back)
@@ -397,7 +399,7 @@ def _group_backward(
 
 
 _by_group: Any = jax.custom_vjp(_few_together, nondiff_argnums=(2,))
-"""A convolution for each group, or for a few groups of few channels."""
+"""A convolution for each group, or for a few groups of few channels at a time."""
 _by_group.defvjp(lambda x, w, window: (_few_together(x, w, window), (x, w)), _by_group_backward)
 
 

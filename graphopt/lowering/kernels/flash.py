@@ -24,9 +24,9 @@ from graphopt.lowering.kernels.attention import (
     scores_of,
 )
 
-# how many queries and keys a tile has, at most; that many keys are one tile where there are no more
+# the most queries and keys of a tile; up to ALL_KEYS keys form one tile
 QUERIES, KEYS, ALL_KEYS = 512, 256, 512
-# blocks of a sequence are multiples of what the widest registers hold
+# block sizes are multiples of the vector length of the widest registers
 VECTOR = 16
 
 

@@ -181,7 +181,7 @@ def _in_groups_backward(
     of_images, of_filter = jax.vjp(lambda x, w: by_group(x, w, window), x, w)[1](cotangent)
     pads = pads_back(window)
     if set(window.strides) == {1} and min(map(min, pads)) >= 0:
-        # each group's filters take its results to its images
+        # swap the inputs and outputs of each group's filters
         own = w.shape[2]
         apart = w.reshape(*w.shape[:3], x.shape[3] // own, -1).swapaxes(2, 4)
         mirrored = lax.rev(apart.reshape(*w.shape[:2], apart.shape[2], -1), (0, 1))

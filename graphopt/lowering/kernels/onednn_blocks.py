@@ -21,10 +21,10 @@ from graphopt.lowering.kernels.onednn_here import why_not_here
 HostArray = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 BLOCKS = (64, 48, 32, 24, 16, 8)
-"""The numbers of output channels in a block, in the order in which they are tried."""
+"""The numbers of output channels in a block, in order of trial."""
 LARGEST = 128
 CLOSE = 1e-4
-"""Filters in other blocks give numbers that are as far away as the results are large."""
+"""The relative tolerance; with a wrong block, errors are as large as the results."""
 
 
 class KernelCall(NamedTuple):
@@ -83,9 +83,9 @@ def _find_right_block(call: KernelCall) -> int:
     shapes = [images, epilogue.filter, (outs,), (images[0], *places, outs)][: 2 + added]
     x, w, *more = (random.standard_normal(shape, "float32") for shape in shapes)
     plain = _result(call, x, w, *more)
-    # room for the largest block, which would be read beyond the end of smaller ones
+    # a larger block than the true one reads past the end of the filters
     room = np.zeros(LARGEST * w.size // outs, "float32")
-    # calls of one program often have the same one
+    # calls of one program often have the same block
     recent = next(reversed(_FOUND.values()), 0)
     for block in sorted(BLOCKS, key=lambda block: block != recent):
         found = _result(call, x, np.concatenate([pack_filters(w, block).ravel(), room]), *more)

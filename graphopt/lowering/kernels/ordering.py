@@ -19,7 +19,7 @@ from jax import numpy as jnp
 Array = jax.Array
 _PLACE = 0xFFFFFFFF
 FEW = 16
-"""A part of the elements of this size or smaller is found sooner than all are sorted."""
+"""Selecting up to 1/FEW of the elements takes less time than sorting all of them."""
 
 
 def argsort(x: Array, axis: int = -1, *, descending: bool = False) -> Array:
@@ -39,7 +39,7 @@ def first_places(x: Array, count: int, axis: int = -1) -> Array:
     x, axis = lax.stop_gradient(x), axis % x.ndim
     if x.dtype != np.float32 or count * FEW > x.shape[axis]:
         return lax.slice_in_dim(argsort(x, axis), 0, count, axis=axis)
-    # for these XLA keeps a heap; a NaN with more bits than another is the larger one to it
+    # XLA keeps a heap of floats, and orders NaNs by their bits
     keys = ~_keys(x).astype(np.int32)
     as_floats = lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ 0x7FFFFFFF, keys), np.float32)
     return lax.top_k(as_floats, count, axis=axis)[1].astype(np.int64)
@@ -93,7 +93,7 @@ def _keys(x: Array) -> Array:
     """Map elements to 32-bit integers of the same order, stored as int64."""
     if jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(np.float32)
-        # one zero and one NaN
+        # map -0 to 0, and all NaNs to one
         x = jnp.where(x == 0, 0, jnp.where(jnp.isnan(x), jnp.nan, x))
         bits = lax.bitcast_convert_type(x, np.int32)
         x = jnp.where(bits < 0, bits ^ 0x7FFFFFFF, bits)

@@ -21,10 +21,10 @@ from jax import numpy as jnp
 
 Array = jax.Array
 Slide = tuple[int, int, tuple[int, int]]
-"""Along a dimension: size and stride of the window, padding before and after."""
+"""The size, stride and padding (before, after) of a window along one axis."""
 Slides = tuple[Slide, ...]
 Parts = tuple[tuple[int, int], ...]
-"""Start and stop of each part of a dimension."""
+"""The start and stop of each part of an axis."""
 
 
 def largest(x: Array, slides: Slides) -> Array:
@@ -46,7 +46,7 @@ def largest_with_places(x: Array, slides: Slides) -> tuple[Array, Array]:
         y: Any = _largest_along(x, axis, slide)
         first = _first_along(lax.stop_gradient(x), lax.stop_gradient(y), axis, slide)
         start = lax.broadcasted_iota(np.int32, first.shape, axis) * stride - before
-        first = jnp.maximum(first, -start)  # where all are minus infinity, padding is, too
+        first = jnp.maximum(first, -start)  # -inf also equals padding
         here = (start + first) * step
         if places is not None:
             here += lax.select_n(first, *_met_along(places, axis, slide, 0))
@@ -61,7 +61,7 @@ def _from_the_last(slides: Slides) -> Iterator[tuple[int, Slide]]:
 
 
 ONE: Slide = (1, 1, (0, 0))
-"""Each element is a window."""
+"""The trivial window: one element, stride 1, no padding."""
 
 
 def total(x: Array, slides: Slides) -> Array:
@@ -158,7 +158,7 @@ def _phase(first: Array, cotangent: Array, axis: int, slide: Slide, phase: int, 
     count, windows = -(-x.shape[axis] // stride), first.shape[axis]
     parts: list[Array] = []
     for number in range(size):
-        # an element of the phase is met here by the window that begins this far before the first
+        # the window that covers this element at `number` starts `shift` windows before the first
         shift, rest = divmod(phase + before - number, stride)
         if rest == 0:
             edges = [(0, 0, 0)] * x.ndim

@@ -6,8 +6,8 @@ import functools
 import os
 from pathlib import Path
 
-# Words of /proc/cpuinfo that name instructions of x86. Others name what a kernel or a microcode
-# does, and differ between machines that run the same code.
+# The /proc/cpuinfo words that name x86 instructions. Other words describe the kernel or microcode,
+# and differ between machines that run the same code.
 _INSTRUCTIONS = (
     *("sse", "ssse3", "avx", "amx", "fma", "f16c", "bmi", "adx", "aes", "vaes", "sha", "abm"),
     *("pclmul", "vpclmul", "gfni", "popcnt", "movbe", "xop", "tbm", "cx16", "lahf", "pni"),

@@ -19,7 +19,7 @@ Array: TypeAlias = jax.Array
 Multiply: TypeAlias = Callable[[int, Array], Array]
 """`multiply(number, x)` is `x @ matrices[number]`; a step calls it once for each number."""
 Step: TypeAlias = Callable[[Multiply, Any, Any, Any], tuple[Any, Any]]
-"""(multiply, others, states, inputs of this step) -> states after it, outputs."""
+"""(multiply, others, states, this step's inputs) -> new states, outputs."""
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 5))
@@ -102,7 +102,7 @@ def _product(x: Array, matrix: Array, added: Array) -> Array:
 
 
 def _product_back(matrix: Array, cotangent: Array) -> tuple[Array, None, Array]:
-    # not `matrix.T`, of which XLA makes a copy in each step
+    # not `matrix.T`, which XLA would copy in each step
     last = (cotangent.ndim - 1,), (1,)
     return lax.dot_general(cotangent, matrix, (last, ((), ()))), None, cotangent
 

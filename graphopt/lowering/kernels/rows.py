@@ -23,9 +23,9 @@ from graphopt.lowering.kernels.row_rules import Line
 Array = jax.Array
 Arrays = tuple[Array, ...]
 Body = Callable[[Sequence[Array], Line, int], Arrays]
-"""(operands of a block, the columns, the rows of the block) -> results of the block."""
+"""(operands of a block, its columns, its number of rows) -> results of the block."""
 
-# elements of a block for each warp of 32 threads: 16 registers a thread and value
+# the elements of a block for each warp of 32 threads: 16 registers a thread and value
 OF_A_WARP = 512
 WARPS = 4, 32
 
@@ -55,7 +55,7 @@ def by_triton(
     body: Body, arrays: Sequence[Array], of: RowOperands, tiling: Tiling, *, interpret: bool = False
 ) -> Arrays:
     """Run a kernel on GPUs, on arrays in their two-dimensional forms."""
-    # imported late: it takes a while, and few programs need it
+    # a late import: it is slow, and few programs need it
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
@@ -149,9 +149,9 @@ LANGUAGES: Mapping[str, tuple[str, Callable[..., Arrays]]] = {
     "triton": ("cuda", by_triton),
     "mosaic": ("tpu", by_mosaic),
 }
-"""JAX's name of the platform of each language, and the function that calls a kernel."""
+"""Each language's platform in JAX's naming, and the function that calls a kernel."""
 
 INTERPRETED: Mapping[str, tuple[str, Callable[..., Arrays]]] = {
     name: ("cpu", partial(run, interpret=True)) for name, (_, run) in LANGUAGES.items()
 }
-"""The same by the interpreter of Pallas, on CPUs: for tests: it is slow."""
+"""The same functions in Pallas's interpreter on CPUs, which is slow: for tests."""

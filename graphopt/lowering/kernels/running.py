@@ -71,7 +71,7 @@ def log_sums(x: Array, axis: int, *, reverse: bool) -> Array:
 
     def step(state: State, row: State) -> State:
         (largest, total), (new,) = state, row
-        # it only scales the sum, so no gradient goes through it
+        # the maximum only scales the sum, so it needs no gradient
         now = lax.stop_gradient(jnp.maximum(largest, new))
         scale = _finite(now)
         return now, total * jnp.exp(largest - scale) + jnp.exp(new - scale)

@@ -55,7 +55,7 @@ def _backward(
     def by_patches(x: Array, cotangent: Array) -> Array:
         if first == 2:
             x, cotangent = jnp.moveaxis(x, 1, 3), jnp.moveaxis(cotangent, 1, 3)
-        # the convolution takes the result, and its filters are [height, width, out, in]
+        # the convolution's input is the result here; its filters are [height, width, out, in]
         return FILTER_GRADIENTS["patches"](cotangent, x, window).transpose(3, 2, 0, 1)
 
     return of_images, lax.platform_dependent(x, cotangent, cpu=by_patches, default=by_xla)

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, compute_wide, constant, limit
 from graphopt.lowering.registry import RULES, lower_each, lowers
 
-# The least logarithm that a probability of softmax may have, before it is divided by the sum.
+# The lower bound of a softmax's shifted logits, before exponentials are divided by their sum.
 SOFTMAX_FLOOR = -64.0
 
 
@@ -46,7 +46,7 @@ lower_each(
 
 @lowers(ops.Relu)
 def relu(x: Array) -> Array:
-    # not lax.max, whose gradient at 0 is one half; as in Paddle, nan gives 0
+    # not lax.max, whose gradient at 0 is 1/2; as in Paddle, NaN gives 0
     return jnp.where(x > 0, x, jnp.zeros((), x.dtype))
 
 
@@ -57,10 +57,10 @@ def gelu(x: Array, approximate: bool) -> Array:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * lax.integer_pow(x, 3))
         return 0.5 * x * (1 + lax.tanh(inner))
     if x.dtype == jnp.float32:
-        # erf, as in Paddle's formula: with the derivative it takes 0.7 of the time of erfc on CPUs.
-        # On the negative side the sum cancels, to an absolute error of 7e-7
+        # erf, as in Paddle's formula: with its derivative, it takes 0.7 of erfc's time on CPUs. For
+        # negative x, the sum cancels to an absolute error of 7e-7.
         return 0.5 * x * (1 + lax.erf(math.sqrt(0.5) * x))
-    # float64 is for programs in which digits count: erfc keeps those of the negative side
+    # float64 programs need accuracy: erfc keeps the digits for negative x
     return 0.5 * x * lax.erfc(-math.sqrt(0.5) * x)
 
 
@@ -71,13 +71,13 @@ def sigmoid(x: Array) -> Array:
 
 @lowers(ops.LeakyRelu)
 def leaky_relu(x: Array, negative_slope: float) -> Array:
-    # the derivative at 0 is that of the positive side
+    # at 0, the derivative is the positive side's
     return jnp.where(x < 0, negative_slope * x, x)
 
 
 def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
     """Compute alpha * (exp(rate * x) - 1) where x is not positive, x elsewhere."""
-    # the exponent is kept from overflowing where it is not used: its gradient would be nan
+    # clip the exponent where it is unused: an overflow would make the gradient NaN
     return jnp.where(x > 0, x, alpha * lax.expm1(rate * jnp.where(x > 0, 0, x)))
 
 
@@ -92,7 +92,7 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
 @compute_wide
 def softshrink(x: Array, threshold: float) -> Array:
     moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
-    # Paddle multiplies by 0 and 1, which makes nan of infinite numbers; their derivative is 1
+    # Paddle multiplies by 0 and 1: infinities give NaN, with derivative 1
     return moved + lax.stop_gradient(jnp.where(lax.is_finite(x), 0, jnp.nan))
 
 
@@ -102,7 +102,7 @@ def thresholded_relu(x: Array, threshold: float, value: float) -> Array:
     above = x > threshold
     if value:
         return jnp.where(above, x, constant(value, x.dtype))
-    return jnp.where(above, x, x * 0)  # Paddle multiplies by 0, which makes nan of -inf
+    return jnp.where(above, x, x * 0)  # as in Paddle, a product with 0, so that -inf gives NaN
 
 
 @lowers(ops.Prelu)
@@ -138,7 +138,7 @@ def _probabilities_backward(axis: int, found: Array, grad: Array) -> tuple[Array
     return (found * (grad - jnp.sum(grad * found, _axes(found, axis), keepdims=True)),)
 
 
-# one sum over the result, where the derivative that JAX would make has the quotient's two parts
+# One sum over the result: JAX's derivative would differentiate both parts of the quotient.
 _softmax: Any = jax.custom_vjp(_probabilities, nondiff_argnums=(1,))
 _softmax.defvjp(_probabilities_forward, _probabilities_backward)
 

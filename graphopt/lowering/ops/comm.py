@@ -168,12 +168,13 @@ def on_owner(x: Array, other: Array, owner: int, replicas: Replicas) -> Array:
 
 @lowers(ops.WeighByRows)
 def weigh_by_rows(x: Array, rows: Array, replicas: Replicas) -> Array:
-    # in SPMD all replicas have equally many rows; lockstep.py knows each one's
+    # SPMD replicas have equal numbers of rows; call.py's `combine` handles unequal numbers
     return x / replicas.size
 
 
-# The derivative of each of these is another one: of a value that all devices of a replica have, the
-# gradient is summed up; of a sum, each has it; pieces put together are cut again.
+# These ops are each other's derivatives. A value shared by the devices of a replica gets the sum of
+# their gradients, and each addend of a sum gets the sum's gradient. A concatenation's gradient is
+# split, and vice versa.
 
 
 @lowers(ops.CIdentity)
@@ -228,7 +229,7 @@ def c_embedding(x: Array, weight: Array, padding_idx: int, replicas: Replicas) -
     own = (rows >= 0) & (rows < count)
     if padding_idx != -1:
         own &= x != padding_idx
-    # numbers outside of the whole table read what they do of `pd.embedding`
+    # ids outside of the whole table read the same as in `pd.embedding`
     outside = numbers == count * replicas.model
     found = jnp.take(weight, jnp.where(own, rows, jnp.where(outside, count, 0)), 0, mode="fill")
     return jnp.where((own | outside)[..., None], found, jnp.zeros((), weight.dtype))

@@ -29,7 +29,7 @@ def _turn(x: Array) -> Array:
 @lowers(ops.Angle)
 def angle(x: Array) -> Array:
     if jnp.iscomplexobj(x):
-        # at 0, where there is no derivative, Paddle's is 0
+        # there is no derivative at 0; Paddle's is 0
         zero, one = x == 0, jnp.ones((), x.dtype)
         fixed, moving = lax.stop_gradient(x), jnp.where(zero, one, x)
         return jnp.where(zero, _turn(fixed), _turn(moving))
@@ -57,7 +57,7 @@ def as_real(x: Array) -> Array:
     return jnp.stack([lax.real(x), lax.imag(x)], -1)
 
 
-# the other direction with the same division
+# the normalization that has the same divisor in the other direction
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
@@ -72,7 +72,7 @@ def fft_r2c(
     x: Array, *, axes: Sequence[int], normalization: str, forward: bool, onesided: bool
 ) -> Array:
     x = wide(x)
-    # of real numbers, the inverse transform is the conjugate of the forward one
+    # for real input, the inverse transform is the conjugate of the forward transform
     norm = normalization if forward else _OPPOSITE[normalization]
     transform = jnp.fft.rfftn if onesided else jnp.fft.fftn
     out = transform(x, axes=axes, norm=norm)

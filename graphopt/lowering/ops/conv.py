@@ -130,7 +130,7 @@ def conv_transpose(
         sizes, kernel, strides, pads, dilations, output_padding, output_size
     )
     around: list[tuple[int, int]] = []
-    # of the convolution from the result to the images
+    # the padding of the convolution from the result to the images
     back: list[tuple[int, int]] = []
     for size, k, stride, (before, _), d, out in zip(
         sizes, kernel, strides, pads, dilations, wanted, strict=True

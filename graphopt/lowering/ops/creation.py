@@ -32,7 +32,7 @@ def full_like(x: Array, value: float, dtype: DType | None) -> Array:
 def assign_value(shape: tuple[int, ...], values: tuple[float, ...], dtype: DType) -> Array:
     listed = np.reshape([constant(v, dtype.numpy) for v in values], shape)
     made = jnp.asarray(listed, dtype.numpy)
-    # XLA would add up constants while it compiles, and floats in float64 then
+    # XLA would fold sums of constants at compile time, in float64 for floats
     return lax.optimization_barrier(made) if dtype.is_floating else made
 
 

@@ -36,7 +36,7 @@ def masked_select(x: Array, mask: Array) -> Array:
 
     def places() -> np.ndarray[Any, Any]:
         found = np.flatnonzero(chosen)
-        # of half the size where that is enough
+        # half the memory where int32 suffices
         return found.astype(np.int32) if chosen.size <= np.iinfo(np.int32).max else found
 
     def select(x: Array) -> Array:
@@ -57,7 +57,7 @@ def masked_select(x: Array, mask: Array) -> Array:
     return computed(x if x.shape == shape else jnp.broadcast_to(x, shape))
 
 
-# JAX checks and wraps positions by operators of their own, which these do not need
+# these indices need none of the ops with which JAX checks and wraps indices
 _KNOWN: dict[str, Any] = {
     "mode": "promise_in_bounds",
     "indices_are_sorted": True,

@@ -33,7 +33,7 @@ def logarithm(base: int) -> Callable[[Array], Array]:
         if x.dtype == np.float64:
             near = lax.stop_gradient(jnp.round(found))
             power = jnp.asarray(powers)[jnp.clip(near, -last, last).astype(np.int32) + last]
-            is_power = (power == x) & (x > 0)  # the smallest ones may count as 0
+            is_power = (power == x) & (x > 0)  # the smallest powers may be flushed to 0
             found += jnp.where(is_power, near - lax.stop_gradient(found), 0)
         return found.astype(x.dtype)
 
@@ -55,8 +55,8 @@ def polygamma(x: Array, n: int) -> Array:
     """Compute the n-th derivative of digamma, n >= 0; infinite at 0, where XLA has nan."""
     if n == 0:
         return jnp.where(x == 0, -1 / x, lax.digamma(x))
-    exact = x.astype(np.float64)  # as for lgamma
-    # Far below 0 the terms that XLA adds are too few, so what is at 1 - x is mirrored.
+    exact = x.astype(np.float64)  # as in lgamma
+    # XLA sums too few terms for large negative x, so use the reflection formula with 1 - x.
     positive = jnp.where(exact < 0, 1 - exact, exact)
     found = lax.polygamma(jnp.full_like(exact, n), positive)
     mirrored = (-1) ** n * found - math.pi * _cotangent(exact, n)
@@ -87,7 +87,7 @@ def _i0(x: Array) -> Array:
 
 @_i0.defjvp
 def _i0_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # JAX's is made of that of exp(-x) i0(x), whose slope jumps at 0
+    # JAX derives it from exp(-x) i0(x), whose slope jumps at 0
     (x,) = primals
     return _i0(x), tangents[0] * special.i1(x)
 
@@ -129,7 +129,7 @@ FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
     ops.Log10: logarithm(10),
     ops.Reciprocal: lambda x: 1 / apart(x),
     ops.Round: whole(lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO)),
-    ops.Sign: lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), lax.sign(x)),  # 0 of -0, too
+    ops.Sign: lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), lax.sign(x)),  # 0 for -0, too
     ops.Sin: lax.sin,
     ops.Sinh: lax.sinh,
     ops.Tan: lax.tan,
@@ -163,7 +163,7 @@ lowers(ops.Polygamma)(compute_wide(polygamma))
 
 @lowers(ops.Gammaincc)
 def gammaincc(x: Array, y: Array) -> Array:
-    # in float64: the terms for float32 end before those of a large order are added up
+    # In float64: XLA truncates the float32 series before it converges for a large order.
     operands = lax.stop_gradient(x).astype(np.float64), y.astype(np.float64)
     return lax.igammac(*jnp.broadcast_arrays(*operands)).astype(x.dtype)
 
@@ -194,7 +194,7 @@ def heaviside(x: Array, y: Array) -> Array:
 
 @lowers(ops.Gcd)
 def gcd(x: Array, y: Array) -> Array:
-    # of the sizes without a sign: that of the least number has none with one, and the loop no end
+    # unsigned, because the least integer has no absolute value, and the loop would not end
     sizes = (_to_unsigned(jnp.abs(value)) for value in (x, y))
     return jnp.gcd(*sizes).astype(x.dtype)
 

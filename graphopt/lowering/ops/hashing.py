@@ -10,7 +10,7 @@ from graphopt.ir.dialect.ops.hashing import Hash
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
-# the five primes of the algorithm
+# the five primes of xxHash64
 _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
     np.uint64(prime)
     for prime in (
@@ -71,7 +71,7 @@ def hash(x: Array, num_hash: int, mod_by: int) -> Array:
         lanes = [words[..., at] | (words[..., at + 1] << np.uint64(32)) for at in pairs]
         last = words[..., -1] if width % 2 else None
     size = width * x.dtype.itemsize
-    # numbers of NumPy would warn of what is meant to wrap around
+    # NumPy scalars would warn about the intended overflow
     seeds = [jnp.full(x.shape[:-1], seed, np.uint64) for seed in range(num_hash)]
     found = jnp.stack([_hash_rows(lanes, last, seed, size) for seed in seeds], -1)
     return (found % np.uint64(mod_by)).astype(x.dtype)[..., None]

@@ -29,7 +29,7 @@ def lookup(index: Array, size: int, least: int = 0) -> Array:
 @lowers(ops.Embedding)
 def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
     rows = jnp.take(weight, lookup(x, weight.shape[0]), 0, mode="fill")
-    if padding_idx == -1:  # Paddle's spelling of none
+    if padding_idx == -1:  # Paddle's encoding of no padding index
         return rows
     return jnp.where((x == padding_idx)[..., None], jnp.zeros((), rows.dtype), rows)
 
@@ -41,7 +41,7 @@ def one_hot(x: Array, depth: int, dtype: DType) -> Array:
 
 @lowers(ops.Gather)
 def gather(x: Array, index: Array, axis: int) -> Array:
-    # from the end, as Paddle 3 does it
+    # as in Paddle 3, negative indices count from the end
     rows = lookup(index.reshape(index.shape[:1]), x.shape[axis], -x.shape[axis])
     return jnp.take(x, rows, axis, mode="fill")
 
@@ -78,7 +78,7 @@ def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bo
 @lowers(ops.WriteRows)
 def write_rows(x: Array, rows: Array, at: Array, axis: int) -> Array:
     out = lax.dynamic_update_slice_in_dim(x, rows, at.reshape(()), normalize_axis(axis, x.ndim))
-    # XLA would write once for each reader that it fuses the write into, each time in another copy
+    # XLA would fuse the write into each of its readers, and write into a separate copy each time
     return lax.optimization_barrier(out)
 
 

@@ -27,7 +27,7 @@ lower_each(
 
 @lowers(ops.Isclose)
 def isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
-    # Paddle compares in float64: a tolerance of 1e-8 is nothing in the narrower types
+    # Paddle compares in float64: narrower types would round a tolerance of 1e-8 away
     x, y = jnp.broadcast_arrays(x.astype(np.float64), y.astype(np.float64))
     close = (lax.abs(x - y) <= atol + rtol * lax.abs(y)) | (x == y)
     return close | (jnp.isnan(x) & jnp.isnan(y)) if equal_nan else close

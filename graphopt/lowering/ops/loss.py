@@ -28,7 +28,7 @@ def cross_entropy_with_softmax(
     ignore_index: int,
 ) -> tuple[Array, Array]:
     x, axis = wide(logits), normalize_axis(axis, logits.ndim)
-    # the logarithm of the probabilities, or the probabilities themselves without `use_softmax`
+    # log-probabilities; without `use_softmax`, probabilities
     scores = log_softmax(x, axis=axis) if use_softmax else x
     if soft_label and use_softmax:
         loss = _of_shares(x, wide(label), axis)
@@ -39,7 +39,7 @@ def cross_entropy_with_softmax(
         loss = (_of_logits if use_softmax else _of_probabilities)(x, index, axis)
         loss = jnp.where(ignored, jnp.zeros((), loss.dtype), loss)
     softmax = lax.exp(scores) if use_softmax else scores
-    # as in Paddle, the gradient flows through the loss alone
+    # as in Paddle, only the loss has a gradient
     return lax.stop_gradient(softmax.astype(logits.dtype)), loss.astype(logits.dtype)
 
 
@@ -63,7 +63,8 @@ def _classes(label: Array, x: Array, axis: int, ignore_index: int) -> tuple[Arra
     label = jnp.expand_dims(label, axis) if label.ndim < x.ndim else label
     label = label.astype(np.int64)
     ignored = label == ignore_index
-    # below zero would count from the end; past the end reads nan, and is cut to 32 bits by JAX
+    # A negative label would count from the end. A label past the end reads NaN; JAX cuts it to 32
+    # bits.
     size = x.shape[axis]
     index = jnp.where((label < 0) | (label > size), size, label)
     return jnp.where(ignored, 0, index), ignored
@@ -95,7 +96,7 @@ def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, A
     """
     x, index = primals
     top, log_sum = _log_sum(x, axis)
-    # not the `x - top` that the sum reads: XLA would store it for both
+    # not the `x - top` of the sum: XLA would store it for both uses
     p = lax.exp(x - (top + 0 * log_sum) - log_sum)
     classes = lax.broadcasted_iota(np.int32, x.shape, axis)
     slope = jnp.where(classes == index.astype(np.int32), p - 1, p)
@@ -107,7 +108,7 @@ def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, A
 def bce_loss(x: Array, label: Array) -> Array:
     p, y = wide(x), wide(label)
     bound = constant(-100, p.dtype)
-    # no gradient where the logarithm is cut off
+    # no gradient where the logarithm is clipped
     yes = jnp.where(p > 0, lax.log(jnp.where(p > 0, p, 1)), bound)
     no = jnp.where(p < 1, lax.log1p(jnp.where(p < 1, -p, 0)), bound)
     loss = -y * lax.max(yes, bound) - (1 - y) * lax.max(no, bound)
@@ -130,7 +131,7 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     error = wide(y) - wide(x)
     size = lax.abs(error)
     small = size <= delta
-    # the square of differences beyond delta may overflow
+    # the square of an error beyond delta may overflow
     inner = jnp.where(small, error, 0)
     loss = jnp.where(small, 0.5 * lax.square(inner), delta * (size - 0.5 * delta))
     return loss.astype(x.dtype), lax.stop_gradient(error.astype(x.dtype))
@@ -157,7 +158,7 @@ def nll_loss(
 ) -> tuple[Array, Array]:
     scores, classes = wide(x), x.shape[1]
     kept = label != ignore_index
-    # below zero would count from the end; past the end reads nan
+    # a negative label would count from the end; a label past the end reads NaN
     index = jnp.where(kept, jnp.where(label < 0, classes, label), 0).astype(np.int64)
     score = jnp.take_along_axis(scores, index[:, None], 1, mode="fill")[:, 0]
     share = jnp.ones((), scores.dtype)
@@ -175,7 +176,7 @@ def nll_loss(
     return loss.astype(x.dtype), lax.stop_gradient(total.astype(x.dtype))
 
 
-# decisions are cut off here, as in Paddle; the gradient ignores it
+# the bound of decisions, as in Paddle; the gradient ignores it
 CLIP = 40.0
 
 
@@ -191,12 +192,12 @@ def hsigmoid_loss(
 ) -> tuple[Array, Array]:
     label = label.reshape(-1)
     if path is None or code is None:
-        # the bits of label + num_classes, from the last one, choose the branch at each node
+        # the low bits of label + num_classes, last one first, choose the branch at each node
         step = np.arange((num_classes - 1).bit_length(), dtype=np.int64)
         number = label.astype(np.int64)[:, None] + num_classes
         node, decision = (number >> (step + 1)) - 1, (number >> step) & 1
         known = (label >= 0) & (label < num_classes)
-        # a label that is no class reads nan
+        # an invalid label reads NaN
         node = jnp.where(known[:, None], node, w.shape[0])
     else:
         node, decision = path.astype(np.int64), code

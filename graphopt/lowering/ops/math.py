@@ -44,13 +44,13 @@ lower_each(
         ops.LogicalAnd: lambda x, y: jnp.logical_and(x, y),
         ops.LogicalOr: lambda x, y: jnp.logical_or(x, y),
         ops.LogicalNot: lambda x: jnp.logical_not(x),
-        # else x / exp(y) is x * exp(-y), and exp(x) * exp(y) exp(x + y)
+        # XLA would rewrite x / exp(y) as x * exp(-y), and exp(x) * exp(y) as exp(x + y)
         ops.Exp: lambda x: apart(lax.exp(x)),
         ops.Log: lambda x: lax.log(apart(x)),
         ops.Sqrt: lambda x: apart(lax.sqrt(apart(x))),
         ops.Rsqrt: lambda x: lax.rsqrt(apart(x)),
         ops.Erf: lambda x: lax.erf(x),
-        # of which the derivative does not double x, as that of lax.square
+        # unlike lax.square's, its derivative does not double x
         ops.Square: lambda x: x * x,
         ops.Clip: lambda x, min, max: limit(x, min, max),
         ops.AddN: lambda inputs: reduce(operator.add, map(wide, inputs)).astype(inputs[0].dtype),
@@ -62,7 +62,7 @@ lower_each(
 @lowers(ops.Divide)
 def divide(x: Array, y: Array) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
-        return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
+        return lax.div(*jnp.broadcast_arrays(x, y))  # `//` would round down
     return quotient(apart(x), apart(y))
 
 
@@ -70,21 +70,21 @@ def divide(x: Array, y: Array) -> Array:
 def elementwise_pow(x: Array, y: Array) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.integer):
         return jnp.power(apart(x), apart(y))
-    # a negative power of an integer is cut to 0, except of 1 and -1
+    # as for a truncated quotient, a negative power is 0, except of 1 and -1
     return jnp.where((y < 0) & (jnp.abs(x) > 1), 0, jnp.power(x, jnp.abs(y)))
 
 
 @lowers(ops.FloorDivide)
 def floor_divide(x: Array, y: Array) -> Array:
     down = jnp.floor_divide(x, y)
-    # a zero has the sign of the quotient
+    # a zero result has the sign of the quotient
     return jnp.where(down == 0, lax.stop_gradient(x / y) * 0, down) if is_floating(x) else down
 
 
 @lowers(ops.Abs)
 def abs_(x: Array) -> Array:
-    if is_floating(x):  # jnp.abs has the gradient 1 at 0, and -1 of nan
-        sign = jnp.where(x > 0, 1, jnp.where(x < 0, -1, x))  # not lax.sign, for kernels of TPUs
+    if is_floating(x):  # jnp.abs has gradient 1 at 0, and -1 for NaN
+        sign = jnp.where(x > 0, 1, jnp.where(x < 0, -1, x))  # TPU kernels have no lax.sign
         return x * lax.stop_gradient(sign)
     magnitude = jnp.abs(x)
     return jnp.where(x == 0, jnp.zeros((), magnitude.dtype), magnitude)
@@ -94,7 +94,7 @@ def abs_(x: Array) -> Array:
 def pow_(x: Array, factor: float) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return elementwise_pow(x, jnp.full_like(x, int(factor)))
-    # small whole powers are products, and have a gradient at 0 and below
+    # small integer powers are products, whose gradient is also defined for x <= 0
     if factor == int(factor) and abs(factor) <= 64:
         return lax.integer_pow(apart(x), int(factor))
     return jnp.power(apart(x), factor)
@@ -107,7 +107,7 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array
     number = hide_value if is_floating(x) and abs(scale) != 1 else constant
     factor = number(scale, x.dtype)
     if offset == 0:
-        return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
+        return x * factor  # XLA drops + 0, too; it would change -0 to 0
     if is_floating(x):
         offset = hide_value(bias, x.dtype)
     return x * factor + offset if bias_after_scale else (x + offset) * factor
@@ -118,7 +118,7 @@ def cast(x: Array, dtype: DType) -> Array:
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = lax.real(x)
     if is_floating(x) and dtype.endswith("fnuz"):
-        # these have no -0, for which some emitters of XLA give nan
+        # these types have no -0; some XLA emitters convert it to NaN
         least = ml_dtypes.finfo(dtype.numpy).smallest_subnormal
         x = jnp.where(jnp.abs(x) <= float(least) / 2, 0, x)
     return _cut(x, dtype) if is_floating(x) and dtype.is_whole else x.astype(dtype.numpy)
@@ -141,7 +141,7 @@ def _cut(x: Array, dtype: DType) -> Array:
     """Convert floats to integers as `convert_as_x86` of `ir/dtypes.py`; XLA would saturate them."""
     x, whole = wide(x), dtype.cut_in  # a narrow float has no such bound
     bound = np.asarray(2.0 ** (8 * whole.itemsize - 1), x.dtype)
-    held = x < bound  # below the range XLA has the least number, too
+    held = x < bound  # below the range, XLA saturates to the least integer
     found = jnp.where(held, x.astype(whole), np.iinfo(whole).min).astype(dtype.numpy)
     if dtype == "uint64":
         is_large = (x >= bound) & (x < 2 * bound)

@@ -16,8 +16,8 @@ def auc(
     x: Array, label: Array, stat_pos: Array, stat_neg: Array, num_thresholds: int, slide_steps: int
 ) -> tuple[Array, ...]:
     buckets = num_thresholds + 1
-    scores = x[:, -1].astype(np.float32)  # Paddle finds the bucket in this dtype
-    # a probability outside [0, 1] has no rank: it is not counted, and the result shows it
+    scores = x[:, -1].astype(np.float32)  # Paddle computes buckets in float32
+    # a probability outside [0, 1] has no bucket; it is not counted, and makes the result NaN
     valid = (scores >= 0) & (scores <= 1)
     bins = lax.convert_element_type(scores * num_thresholds, np.dtype(np.int32))
     bins = jnp.where(valid, bins, buckets)

@@ -50,7 +50,7 @@ def batch_norm(
         new_mean = momentum * own_mean + (1 - momentum) * used_mean
         new_variance = momentum * own_variance + (1 - momentum) * used_variance
     inverse = lax.rsqrt(used_variance + epsilon)
-    # statistics pass no gradient on; the saved variance is the inverse deviation, as in Paddle
+    # statistics have no gradient; as in Paddle, the saved variance is the inverse deviation
     kept = ((new_mean, mean), (new_variance, variance), (used_mean, mean), (inverse, variance))
     return out.astype(x.dtype), *(lax.stop_gradient(s).astype(t.dtype) for s, t in kept)
 
@@ -101,7 +101,7 @@ def _by_own_backward(
     return image, None if scale is None else weighted, None if bias is None else plain
 
 
-# two sums over x, where the derivative that JAX would make takes one for each use of x
+# two sums over x; JAX's derivative has a sum for each use of x
 _normalised: Any = jax.custom_vjp(_by_own, nondiff_argnums=(3, 4))
 
 
@@ -181,7 +181,7 @@ def _by_rows_backward(
     return image, of_scale, None if bias is None else jnp.sum(cotangent, rows)
 
 
-# it keeps x alone, and half of the loops are left of those that JAX's derivative has
+# it saves only x, and needs half of the loops of JAX's derivative
 _standardised: Any = jax.custom_vjp(_by_rows, nondiff_argnums=(3, 4))
 
 
@@ -215,7 +215,7 @@ def instance_norm(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
     out, mean, variance = group_norm(x, scale, bias, epsilon, x.shape[1], "NCHW")
-    # the saved variance is the inverse deviation, as in Paddle
+    # as in Paddle, the saved variance is the inverse deviation
     return out, mean.reshape(-1), lax.rsqrt(variance + epsilon).reshape(-1)
 
 
@@ -240,7 +240,7 @@ def renorm(x: Array, p: float, axis: int, max_norm: float) -> Array:
     at = normalize_axis(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i != at)
     total = jnp.sum(jnp.abs(x) ** p, others, keepdims=True)
-    # the root of 0 has no derivative, and short vectors are unchanged
+    # the root has no derivative at 0; short vectors stay unchanged
     long = total ** (1 / p) > max_norm
     length = jnp.where(long, total, 1) ** (1 / p)
     return x * jnp.where(long, max_norm / length, 1)

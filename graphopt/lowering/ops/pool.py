@@ -56,7 +56,7 @@ def sliding(
     number = window_output(size, window, stride, pads, ceil_mode)
     first = np.arange(number) * stride - pads[0]
     starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
-    # Paddle counts the padding before a dimension, and as much after it whatever `pads[1]` is
+    # Paddle counts as much padding after an axis as before it, whatever `pads[1]` is
     padded = np.minimum(first + window, size + pads[0]) - first
     counts = stops - starts if exclusive else padded
     after = max(int(first[-1]) + window - size, pads[1])
@@ -91,7 +91,7 @@ def pool2d(
     first = 1 if is_channels_last(data_format) else 2
     if global_pooling or adaptive:
         numbers = (1,) * rank if global_pooling else kernel_size
-        # -1 keeps a dimension
+        # -1 keeps an axis
         wanted = [(size, n if n >= 0 else size) for size, n in zip(sizes, numbers, strict=True)]
         windows = [adaptive_windows(*pair) for pair in wanted]
     else:
@@ -138,7 +138,7 @@ def empty_windows(windows: Sequence[PoolWindows]) -> np.ndarray[Any, np.dtype[np
 
 def none(x: Array) -> np.ndarray[Any, Any]:
     """Return Paddle's maximum of no elements: the least float32, whatever the dtype."""
-    with np.errstate(over="ignore"):  # minus infinity in half types
+    with np.errstate(over="ignore"):  # half types overflow to minus infinity
         return np.asarray(np.finfo(np.float32).min).astype(x.dtype)
 
 
@@ -154,8 +154,8 @@ def reduce_windows(
     shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
     uneven = any(window.slide is None for window in windows)
     axes = [*enumerate(windows, start=first)]
-    # with the last dimension first, the first of equal maxima of a window has the gradient;
-    # with the first one first, sums are of whole rows
+    # For maxima, start with the last axis: the first of equal maxima must get the gradient. For
+    # sums, start with the first axis, to sum whole rows.
     for axis, window in reversed(axes) if combine is lax.max else axes:
         if window.slide is None or (uneven and combine is lax.max):
             x = _reduce_uneven(x, window, axis, combine, start)
@@ -165,9 +165,9 @@ def reduce_windows(
 
 
 _MOST_SLICES, _MOST_WINDOWS = 256, 16
-"""A sum over more elements of a dimension, or for more windows along it, gathers them: slices take
-long to compile. 15 windows of 224 elements take 0.4 s; a pool of 224 by 224 elements to 100 by 100,
-with its derivative, took 14 s."""
+"""A sum over a longer axis, or for more windows along it, gathers its elements, because slices take
+long to compile: 0.4 s for 15 windows of 224 elements, and 14 s for a pool of 224 x 224 elements to
+100 x 100, with its derivative."""
 
 
 def _reduce_uneven(x: Array, windows: PoolWindows, axis: int, combine: Any, start: Any) -> Array:
@@ -260,7 +260,7 @@ def _target(x: Array, indices: Array, size: int) -> Any:
 def _placed_jvp(
     size: int, primals: tuple[Array, Array], tangents: tuple[Array, Any]
 ) -> tuple[Array, Array]:
-    # of elements for one place the last wins, but as in Paddle all get its gradient
+    # if several elements share a place, the last one wins; as in Paddle, all get its gradient
     change = tangents[0]
     return _unpool(*primals, size), _target(change, primals[1], size).add(change)
 

@@ -10,7 +10,7 @@ from graphopt.lowering.ops.base import Array, constant, hide_value, wide
 from graphopt.lowering.registry import lowers
 
 LEAST = 1e-30
-"""A scale up to this one counts as a millionth more, so that zeros stay zeros."""
+"""MORE is added to scales up to this bound, so that zeros stay zeros."""
 MORE = 1e-6
 
 

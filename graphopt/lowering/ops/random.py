@@ -23,11 +23,11 @@ from graphopt.lowering.kernels.ordering import argsort
 from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
-# The blocks that a program makes that serves draws of all lengths.
+# The number of blocks that one call of the shared program for long draws computes.
 PART = 16
 
 Shape = tuple[int, ...]
-# of a key, a shape and an element type
+# (key, shape, element type) -> numbers
 Draw = Callable[..., Array]
 
 
@@ -72,7 +72,7 @@ def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
     return lax.map(block, blocks).reshape(-1)
 
 
-# one for each distribution and element type, as `_part`
+# cached by distribution and element type, as `_part` is
 @cache
 def _block(draw: Draw, wider: Any, dtype: DType) -> Any:
     """Compile a function (key, scale, offset) -> BLOCK numbers.
@@ -115,7 +115,7 @@ def draw_mask(key: Array, share: float, shape: Shape) -> Array:
     """Draw a mask that is True for a random `share` of the elements, by a key of `hashing.py`."""
     size = math.prod(shape)
     counters = lax.iota(np.uint32, size)
-    if isinstance(size, int) and size > 1 << 32:  # else a symbol, as in an export
+    if isinstance(size, int) and size > 1 << 32:  # else a symbolic size, as in an export
         high = (lax.iota(np.uint64, size) >> np.uint64(32)).astype(np.uint32)
         counters = counters ^ mix_words(high)
     return keep_share(key, counters, share).reshape(shape)
@@ -171,12 +171,12 @@ def truncated_gaussian(
     return _draw_scaled(_truncated_draw(*bounds), key, shape, dtype, std, mean)
 
 
-# one for the same bounds, by which compiled generators are kept
+# Cached: compiled generators are cached by this function, so equal bounds need the same one.
 @cache
 def _truncated_draw(low: float, high: float) -> Draw:
     def draw(key: Array, shape: Shape, dtype: Any) -> Array:
-        # The generator gives a bound itself once in 2**23 draws, or 2**52 of float64. A normal
-        # number is as far out as this limit so rarely, and never as far as a bound beyond it.
+        # The generator returns a bound itself once in 2**23 draws, or 2**52 in float64. A normal
+        # number reaches this limit as rarely, and never reaches a bound beyond it.
         limit = 8.2 if np.dtype(dtype) == np.float64 else 5.3
         ends = low, high
         if low < limit and high > -limit:
@@ -207,7 +207,7 @@ def multinomial(x: Array, num_samples: int, replacement: bool, key: Array) -> Ar
     if replacement:
         drawn = jax.random.categorical(key, weights, shape=(num_samples, *x.shape[:-1]))
         return jnp.moveaxis(drawn, 0, -1).astype(np.int64)
-    # the largest of weights with Gumbel noise are a draw without replacement
+    # the largest weights with Gumbel noise are a draw without replacement
     noisy = weights + jax.random.gumbel(key, x.shape, weights.dtype)
     return lax.top_k(noisy, num_samples)[1].astype(np.int64)
 
@@ -244,7 +244,7 @@ def gumbel_softmax(x: Array, temperature: float, hard: bool, axis: int, key: Arr
     soft = jax.nn.softmax((wide(x) + noise) / temperature, axis)
     if hard:
         best = jax.nn.one_hot(jnp.argmax(soft, axis), x.shape[axis], axis=axis, dtype=soft.dtype)
-        # the gradient is that of the soft draw
+        # the gradient of the soft draw
         soft = soft + lax.stop_gradient(best - soft)
     return soft.astype(x.dtype)
 

@@ -34,7 +34,7 @@ def roll(x: Array, shifts: Ints, axis: Ints) -> Array:
 @lowers(ops.Unbind)
 def unbind(x: Array, axis: int) -> tuple[Array, ...]:
     axis = normalize_axis(axis, x.ndim)
-    # the gradient of a split is one concatenation; that of slices pads each to the full size
+    # a split's gradient is one concatenation; the gradient of slices would pad each to full size
     parts = lax.split(x, (1,) * x.shape[axis], axis)
     return tuple(lax.squeeze(part, (axis,)) for part in parts)
 
@@ -84,7 +84,7 @@ def pad(x: Array, paddings: Ints, mode: str, value: float) -> Array:
     pairs = ops.pad_pairs(paddings)
     if mode == "constant":
         return lax.pad(x, constant(value, x.dtype), [(*pair, 0) for pair in pairs])
-    # numbers below zero cut, whatever the mode
+    # in each mode, negative padding crops
     cut = lax.pad(x, constant(0, x.dtype), [(min(a, 0), min(b, 0), 0) for a, b in pairs])
     numpy_mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
     return jnp.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pairs], numpy_mode)

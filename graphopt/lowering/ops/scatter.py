@@ -34,7 +34,7 @@ def gather_nd(x: Array, index: Array) -> Array:
 def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     if index.shape[-1] == 0:
         return (wide(x) + wide(updates).reshape(-1, *x.shape).sum(0)).astype(x.dtype)
-    # a place may be added to many times, and half types should round once
+    # an element may get many addends, so half types are summed wide and rounded once
     return wide(jnp.asarray(x)).at[_coordinates(index)].add(wide(updates)).astype(x.dtype)
 
 
@@ -45,7 +45,7 @@ def _overwritten(x: Array, rows: Array, updates: Array) -> Array:
 
 @_overwritten.defjvp
 def _overwritten_jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
-    # of updates for one row the last wins, but as in Paddle all get its gradient
+    # if several updates share a row, the last one wins; as in Paddle, all get its gradient
     (x, rows, updates), (dx, _, change) = primals, tangents
     written = jnp.zeros((len(x), *(1,) * (x.ndim - 1)), bool).at[rows].set(True)
     kept = jnp.where(written, jnp.zeros((), dx.dtype), dx)
@@ -86,7 +86,7 @@ def put_along_axis(
     places = _along_axis(x, index, axis)
     if reduce == "assign":
         return x.at[places].set(value)
-    # how many values come to each element, and the elements that stay in
+    # the number of values for each element, and the elements that take part themselves
     count = _count(x, index, axis)
     kept = (count == 0) | include_self
     if reduce in ("add", "mean"):
@@ -127,10 +127,10 @@ def _combined_jvp(
     out = _combine(x, value, kept, places, kind)
     zero = jnp.zeros((), x.dtype)
     if kind == "mul":
-        # as in Paddle, by division: nan where a factor is 0
+        # by division, as in Paddle: NaN where a factor is 0
         mine, theirs = jnp.where(kept, out / x, zero), out[places] / value
     else:
-        # equal ones share the gradient
+        # equal values share the gradient
         mine = (kept & (x == out)).astype(x.dtype)
         theirs = (value == out[places]).astype(x.dtype)
         number = jnp.maximum(mine.at[places].add(theirs), 1)

@@ -45,7 +45,7 @@ def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
         [values[..., :1] == values[..., :1], values[..., 1:] != values[..., :-1]], -1
     )
     first = lax.cummax(jnp.where(new, at, 0), values.ndim - 1)
-    # the longest run so far ends at the largest distance from its start; argmax takes the first
+    # the longest run ends at the largest distance from its start; argmax returns the first such run
     last = ordering.index_of_largest(at - first, values.ndim - 1, np.int64)[..., None]
     where = jnp.take_along_axis(order, last, -1)
     out = jnp.take_along_axis(rows, where, -1)
@@ -63,7 +63,7 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
     rows = lax.collapse(x.transpose(*kept, *axes), len(kept))
     if not rows.shape[-1]:
         return jnp.full(out_shape, jnp.nan if is_floating(x) else 0, x.dtype)
-    rows = ordering.sort(rows)  # nan comes last
+    rows = ordering.sort(rows)  # NaN sorts last
     count = jnp.sum(~jnp.isnan(rows), -1, keepdims=True) if is_floating(x) else rows.shape[-1]
     low = jnp.maximum(jnp.asarray(count - 1, np.int64), 0) // 2
     high = jnp.asarray(count, np.int64) // 2
@@ -128,7 +128,7 @@ def histogram(
 @lowers(ops.Topk)
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     def flip(values: Array) -> Array:
-        # `~` reverses the order of integers as `-` does that of floats, but has no overflow
+        # `~` reverses the order of integers as `-` does for floats, without overflow
         return values if largest else -values if is_floating(values) else ~values
 
     axis = normalize_axis(axis, x.ndim)
@@ -136,6 +136,6 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
         order = ordering.argsort(x, axis, descending=largest)
         order = lax.slice_in_dim(order, 0, k, axis=axis)
         return jnp.take_along_axis(x, order, axis), order
-    # the derivative of `lax.top_k` would look for the elements again
+    # the derivative of `lax.top_k` would search for the elements again
     indices = lax.top_k(lax.stop_gradient(flip(x)), k, axis=axis)[1].astype(np.int64)
     return jnp.take_along_axis(x, indices, axis), indices

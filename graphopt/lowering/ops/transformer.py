@@ -50,7 +50,7 @@ def fused_dot_product_attention(
         batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2])
         if mask is not None:
             batch = jnp.broadcast_shapes(batch, mask.shape[:-2])
-        # the draw of pd.dropout on the scores
+        # the same draw as pd.dropout's on the scores
         shape = (*batch, q.shape[-2], k.shape[-2])
         keep = draw_mask(key, 1 - rate, shape)
     how = ScoreWeighing(scaling_factor, fill, kept)

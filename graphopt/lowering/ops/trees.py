@@ -21,7 +21,7 @@ def tree_conv(nodes: Array, edges: Array, filter: Array, max_depth: int) -> Arra
 def _shares(edges: Array, count: int, depth: int, like: Array) -> Array:
     """Compute the shares [3, b, u, v] of the filter's parts for node v in the window of node u."""
     there = jnp.cumprod((edges != 0).all(2), 1, dtype=edges.dtype) > 0
-    # a node that is not there is none of the numbers
+    # a missing node has number -1, which matches no index
     parents, children = (
         (jnp.where(there, edges[..., side] - 1, -1)[..., None] == np.arange(count)).astype(
             like.dtype
@@ -41,6 +41,6 @@ def _shares(edges: Array, count: int, depth: int, like: Array) -> Array:
         side = jnp.stack([low * right, low * (1 - low * right), jnp.full_like(right, 1 - low)])
         total = total + side * below
         below = below @ step
-    # windows are those of the nodes that edges can connect
+    # only nodes that edges connect have a window
     inside = np.arange(count) < there.sum(1, keepdims=True) + 1
     return total * inside[None, :, :, None]

@@ -20,7 +20,7 @@ from graphopt.lowering.ops.base import Array, compute_wide, is_floating, wide
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
-# for each output position: the input positions that count, and their weights
+# for each output position, the input positions and their weights
 Taps = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
@@ -48,7 +48,7 @@ def interpolate(
         return x  # as in Paddle, whatever the scale
     dtype = x.dtype
     if mode != "nearest" and not is_floating(x):
-        x = x.astype(np.float32)  # whole numbers lose their fractions at the end
+        x = x.astype(np.float32)  # integers are truncated at the end
     for at, (old, new) in enumerate(zip(sizes, wanted, strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
@@ -56,7 +56,7 @@ def interpolate(
     return x.astype(dtype)
 
 
-# Inputs that more outputs read than this are rare; their derivative is added up by a scatter.
+# More readers of one input are rare; then a scatter computes the derivative.
 _MOST_READERS = 32
 
 
@@ -89,7 +89,7 @@ def _resample_axis(x: Array, axis: int, taps: Taps, back: Taps) -> Array:
             ]
             sums.append(sum(parts[1:], parts[0]))
         y = lax.collapse(jnp.stack(sums, axis + 1), axis, axis + 2) if sums[1:] else sums[0]
-        # what reads a few elements of each sum would add them up again
+        # without it, readers of a few elements of each sum would recompute it
         return lax.optimization_barrier(y) if taps[1:] else y
 
     if len(back) > _MOST_READERS:
@@ -197,7 +197,7 @@ def unfold(x: Array, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilation
     zero = np.zeros((), x.dtype)
     pads = [(*pair, 0) for pair in ops.unfold_pads(paddings, kernel_sizes)]
     x = lax.pad(x, zero, [(0, 0, 0), (0, 0, 0), *pads])
-    # slices for each place in a window, of rows and then of columns: n, c, kh, kw, oh, ow
+    # slice for each window position, first rows, then columns: n, c, kh, kw, oh, ow
     for at, (k, stride, d) in enumerate(zip(kernel_sizes, strides, dilations, strict=True)):
         axis = 2 * at + 2
         last = x.shape[axis] - d * (k - 1)
@@ -216,7 +216,7 @@ def fold(
     paddings: Ints,
     dilations: Ints,
 ) -> Array:
-    # adding up what unfold copies is its transpose
+    # fold is the transpose of unfold: it adds up the copies
     channels = x.shape[1] // int(np.prod(kernel_sizes))
     image = jax.ShapeDtypeStruct((x.shape[0], channels, *output_sizes), wide(x).dtype)
     window = (kernel_sizes, strides, paddings, dilations)
@@ -286,7 +286,7 @@ def affine_grid(theta: Array, output_shape: Ints, align_corners: bool) -> Array:
     sizes = output_shape[2:]
     lines = [_line(size, align_corners) for size in sizes]
     grids = np.meshgrid(*lines, indexing="ij")
-    # the last dimension comes first, and a one takes up the shift
+    # last axis first; a column of ones for the translation
     points = np.stack([*grids[::-1], np.ones(sizes)], -1).reshape(-1, len(sizes) + 1)
     placed = jnp.matmul(points.astype(theta.dtype), theta.mT)
     return placed.reshape(theta.shape[0], *sizes, len(sizes))
@@ -330,7 +330,7 @@ def channel_shuffle(x: Array, groups: int, data_format: str) -> Array:
 
 @lowers(ops.SpaceToDepth)
 def space_to_depth(x: Array, blocksize: int) -> Array:
-    # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
+    # Paddle writes larger images with fewer channels, and then reshapes them
     n, c, h, w = x.shape
     b = blocksize
     apart = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)

@@ -22,11 +22,11 @@ from graphopt.errors import FormatError, GraphoptError, LimitError
 from graphopt.ir.formats.limits import Limits
 
 MAGIC = b"graphopt bundle 2\n"
-# beyond this no manifest is read
+# larger manifests are refused
 MOST_MANIFEST = 1 << 26
 _SIZE, _HASH = 8, 32
 _HEAD = len(MAGIC) + _SIZE + _HASH
-# what reading a manifest that is not as expected raises
+# the exceptions that an unexpected manifest raises
 _TROUBLE = (
     ArithmeticError,
     AssertionError,
@@ -105,7 +105,7 @@ class Bundle:
         self.path = path
         self.limits = limits or Limits()
         self._file = path.open("rb")
-        # open as long as the bundle is, so that a later save in its place cannot mix with it
+        # open as long as the bundle, so that a later save to its path cannot mix with it
         finalize(self, self._file.close)
         self._lock = threading.Lock()
         self._end = os.fstat(self._file.fileno()).st_size

@@ -75,7 +75,7 @@ class InBundle:
         self.entries: list[Mapping[str, Any]] = [dict(entry) for entry in record["executables"]]
         self.is_same_version = record["graphopt"] == OWN
         self.has_warned = False
-        # the program keeps this, and must not be kept by it
+        # a weak reference, because the program keeps this object
         self.program = ref(program)
 
     def executables(self, compilation: Compilation) -> Executables | None:
@@ -92,7 +92,7 @@ class InBundle:
             and (compilation.axes or None) == self.axes
             and not checks_nan_inf()
             and not checks_all_ids()
-            # other masks may be what another version feeds for sizes that the bundle lacks
+            # another version may feed other masks for sizes that the bundle lacks
             and (self.axes is None or self.is_same_version)
         )
         return self._executables(compilation) if fits else None

@@ -10,7 +10,7 @@ from graphopt.ir.program import Program
 from graphopt.runtime.feeds.buckets import Buckets
 
 Shapes: TypeAlias = "dict[str, tuple[int, ...]]"
-# the least and the largest size of each axis
+# the smallest and the largest size of an axis
 Range: TypeAlias = "tuple[int, int]"
 Ranges: TypeAlias = "dict[str, tuple[Range, ...]]"
 

@@ -71,7 +71,7 @@ def write_bundle(
     """
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(file.parent, os.W_OK):  # before all is compiled
+    if not os.access(file.parent, os.W_OK):  # checked before anything is compiled
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
     saved, variables = saved_program(model)
     read = decode_model(saved, file)
@@ -211,7 +211,7 @@ def _entry(step: BundledStep, pieces: Pieces, device: Any) -> dict[str, Any]:
         count = len(state)
         return replica((), arrays[:count], arrays[count:-1], arrays[-1])[0]
 
-    # every argument stays one, whether it is read or not
+    # keep every argument, whether it is read or not
     jitted: Any = jax.jit(flat, keep_unused=True)
     key = jax.ShapeDtypeStruct((2,), np.uint32)
     try:

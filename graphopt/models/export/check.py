@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
 
 Array = np.ndarray[Any, Any]
-# Outputs that differ by less than this are equal for `convert --check`.
+# Outputs that differ by less than this count as equal for `convert --check`.
 RTOL, ATOL = 1e-4, 1e-5
 
 
@@ -155,7 +155,7 @@ def onnx_outputs(path: Path, feed: Mapping[str, Any]) -> list[Array] | None:
         return None
     runtime: Any = import_module("onnxruntime")
     options = runtime.SessionOptions()
-    options.log_severity_level = 3  # errors alone
+    options.log_severity_level = 3  # errors only
     session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given = {port.name: np.asarray(feed[port.name]) for port in session.get_inputs()}
     return [np.asarray(value) for value in session.run(None, given)]

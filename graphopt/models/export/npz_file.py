@@ -28,7 +28,7 @@ def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
     that NumPy lacks.
     """
     buffer = BytesIO()
-    # not np.savez, which does not accept an array of the name `file`
+    # not np.savez, which rejects an array named `file`
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             if array.dtype.name != "bfloat16" and not DType(array.dtype.name).is_of_numpy:

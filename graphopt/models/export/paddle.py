@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 READERS = ("paddle", "openvino")
-"""Who reads the files: each knows operators of its own."""
+"""The readers of the files, each with its own operators."""
 
 
 def write_pdmodel(path: Path, model: LoadedModel, reader: str = "paddle") -> list[Path]:
@@ -44,7 +44,7 @@ def write_pdmodel(path: Path, model: LoadedModel, reader: str = "paddle") -> lis
         write_files({path: [saved]})
         return [path]
     streams = (write_tensor(model.parameters[v.name]) for v in variables)
-    # The program last: until it is there, Paddle's readers find the old pair or no model.
+    # The program last: until it is written, Paddle's readers find the old pair or no model.
     write_files({tensors: sealed_combined(streams), path: sealed_message(saved)})
     return [path, tensors]
 

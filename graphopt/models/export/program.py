@@ -37,7 +37,7 @@ def export_function(
         for port in function.state
     ]
     key = [jax.ShapeDtypeStruct((2,), np.uint32)] if function.takes_key else []
-    # every argument stays one, whether it is read or not
+    # keep every argument, whether it is read or not
     jitted = jax.jit(function, keep_unused=True)
 
     def make(types: list[Any]) -> tuple[export.Exported, list[str]]:

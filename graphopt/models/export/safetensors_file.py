@@ -16,7 +16,7 @@ from graphopt.ir.formats.files import read_one
 
 Array = np.ndarray[Any, Any]
 
-# The format's names of element types, and the package's where they differ.
+# element type -> its name in the format
 NAMES = {
     "bool": "BOOL",
     "uint8": "U8",

@@ -21,8 +21,7 @@ from graphopt.lowering.dynamic import NeedsData
 Sizes: TypeAlias = int | Mapping[str, Sequence[int]] | None
 Shape: TypeAlias = tuple[Any, ...]
 
-# The note of the evaluation on an error: the op in its text form, shortened to its results and
-# name.
+# The note that evaluation adds to an error: the op in its text form, matched up to its name.
 _OP = re.compile(r"while computing ((?:%[^=]*= )?\"?[\w.]+)")
 
 

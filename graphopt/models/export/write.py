@@ -106,7 +106,7 @@ def export(
             f"effect there; it has in {', '.join(OPTIMISED)}"
         )
     given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
-    if name in OPTIMISED:  # where sizes cannot stay open
+    if name in OPTIMISED:  # formats whose sizes cannot stay open
         del given["sizes"]
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:

@@ -50,7 +50,7 @@ def warpctc(
     }
     helper = LayerHelper("warpctc")
     loss, gradient = helper.temporary(), helper.temporary(stop_gradient=True)
-    # Paddle's kernel keeps the gradient in a variable of its own
+    # Paddle's kernel stores the gradient in a separate variable
     gradient.shape, gradient.dtype = input.shape, input.dtype
     helper.append_op("warpctc", inputs, {"Loss": loss, "WarpCTCGrad": gradient}, attrs)
     return loss
@@ -116,7 +116,7 @@ def rnnt_loss(
     }
     helper = LayerHelper("warprnnt", name)
     loss, gradient = helper.temporary(), helper.temporary(stop_gradient=True)
-    # Paddle's kernel keeps the gradient in a variable of its own
+    # Paddle's kernel stores the gradient in a separate variable
     gradient.shape, gradient.dtype = input.shape, input.dtype
     helper.append_op("warprnnt", inputs, {"loss": loss, "warprnntgrad": gradient}, attrs)
     return reduce_loss(loss, reduction, function)

@@ -15,7 +15,7 @@ from graphopt.tensor.creation import assign
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import cast
 
-# the curve of a window, and how far it reaches, by the mode
+# the kernel function of a mode
 _Curve = Callable[[np.ndarray], np.ndarray]
 
 

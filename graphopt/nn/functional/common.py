@@ -76,7 +76,7 @@ def _axis_dropout(
     rank = len(x.shape)
     kept = {axis % rank for axis in axes}
     others = [axis for axis in range(rank) if axis not in kept]
-    # only the shape of the maximum is used: it works where dimensions are not known
+    # only the shape of the maximum is used, which also works for unknown dimensions
     ones = full_like(max(x, others, keepdim=True) if others else x, 1.0)
     return multiply(x, dropout(ones, p, None, training, mode))
 

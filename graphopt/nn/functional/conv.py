@@ -134,7 +134,7 @@ def conv1d(
     attrs = _flat("conv1d", stride, padding, dilation, groups, data_format)
     height = 1 if data_format == "NLC" else 2
     image, filters = unsqueeze(x, [height]), unsqueeze(weight, [2])
-    # counted as Paddle does: so those that follow have the names of its checkpoints
+    # number the layer as Paddle does, so that later layers have the names in Paddle's checkpoints
     helper = LayerHelper("conv2d", name)
     return squeeze(convolve(helper, image, filters, bias, attrs), [height])
 

@@ -188,7 +188,7 @@ def margin_cross_entropy(
     classes = arguments.variable(logits, "logits", "margin_cross_entropy").shape[-1]
     numbers = reshape(arguments.variable(label, "label", "margin_cross_entropy"), [-1])
     chosen = cast(one_hot(numbers, classes), "bool")
-    # the angle of other classes is not used: any cosine with a derivative will do
+    # the angles of other classes are unused, so use any cosine that has a derivative
     inner = where(chosen, clip(logits, -1.0, 1.0), full([], 0.5, logits.dtype))
     if (margin1, margin2) != (1.0, 0.0):
         inner = cos(_affine(acos(inner), margin1, margin2))

@@ -47,7 +47,7 @@ def _pad_axis(
     if mode == "circular":
         return gather(x, mod(places, size), axis)
     if mode == "reflect":
-        # up and down again: 0 1 2 3 2 1 | 0 1 ...
+        # forward and backward: 0 1 2 3 2 1 | 0 1 ...
         distance = abs(subtract(last, mod(places, scale(last, 2.0))))
         return gather(x, subtract(last, distance), axis)
     inside = minimum(maximum(places, zeros_like(places)), last)

@@ -43,7 +43,7 @@ def class_center_sample(
             f"{function}(): needs labels [n] and at most {count} samples, found {list(shape)} and "
             f"{num_samples}"
         )
-    # classes of labels have keys below 0, in order; the others random ones
+    # the labels' classes have negative keys, in order; other classes have random ones
     index = cast(label, "int64")
     present = cast(scatter(zeros([count]), index, _ones_like(index)), "bool")
     own = scale(arange(count, dtype="float32"), 1.0, -float(count))

@@ -61,7 +61,7 @@ def pad(
             pairs[2 * axis : 2 * axis + 2] = amounts[2 * at : 2 * at + 2]
         attrs = {"paddings": pairs, "pad_value": arguments.number(value, "value", "pad")}
         return emit("pad", {"X": x}, attrs, name=name)
-    # the operator knows volumes: shorter tensors get dimensions of 1
+    # the operator pads volumes only: lower ranks get axes of size 1
     added = [1 if last else 2] * (5 - rank)
     volume = unsqueeze(x, added) if added else x
     attrs = {

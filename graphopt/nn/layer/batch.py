@@ -17,7 +17,7 @@ def batch_filled(
     """Fill a tensor [batch, *sizes] with a number; `batch_ref` has the rows on `batch_axis`."""
     if batch_ref.shape[batch_axis] >= 0:
         return full([batch_ref.shape[batch_axis], *sizes], value, dtype)
-    # the batch is known only when the program runs
+    # the batch size is known only at run time
     others = [axis for axis in range(len(batch_ref.shape)) if axis != batch_axis]
     rows = full_like(sum(batch_ref, others) if others else batch_ref, value, dtype)
     for _ in sizes:

@@ -40,7 +40,7 @@ class Linear(Layer):
             arguments.integer(out_features, "out_features", "Linear"),
         ]
         self.name = name
-        self._weight_attr, self._bias_attr = weight_attr, bias_attr  # layers of users read these
+        self._weight_attr, self._bias_attr = weight_attr, bias_attr  # user layers read these
         self.weight: Any = self.create_parameter(sizes, weight_attr)
         self.bias: Any = self.create_parameter(sizes[1:], bias_attr, is_bias=True)
 
@@ -73,7 +73,7 @@ class Embedding(Layer):
             raise ValueError("Embedding(): num_embeddings and embedding_dim must be greater than 0")
         table_padding(padding_idx, num_embeddings, "Embedding")
         self._padding_idx, self._sparse, self._name = padding_idx, sparse, name
-        # layers of users read these
+        # user layers read these
         self._num_embeddings, self._embedding_dim = num_embeddings, embedding_dim
         self._size, self._weight_attr = [num_embeddings, embedding_dim], weight_attr
         self.weight: Any = self.create_parameter([num_embeddings, embedding_dim], weight_attr)

@@ -44,7 +44,7 @@ class _Conv(Layer):
         arguments.at_least(1, kernel, "kernel_size", kind)
         self._stride, self._padding, self._dilation = stride, padding, dilation
         self._groups, self._data_format = groups, data_format
-        # layers of users read these
+        # user layers read these
         self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
         self._param_attr, self._bias_attr = weight_attr, bias_attr
         std = math.sqrt(2.0 / (math.prod(kernel) * inputs))
@@ -54,7 +54,7 @@ class _Conv(Layer):
         )
         self.bias: Any = self.create_parameter([outputs], bias_attr, is_bias=True)
 
-        # the pad function starts at the last dimension
+        # the pad function starts with the last axis
         self._around: list[int] = []
         if padding_mode != "zeros":
             amounts = arguments.pair(padding, "padding", kind, self.rank)
@@ -144,7 +144,7 @@ class _ConvTranspose(Layer):
             "groups": groups,
             "data_format": data_format,
         }
-        # layers of users read these
+        # user layers read these
         self.__dict__.update({f"_{name}": value for name, value in window.items()})
         self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
         self._param_attr, self._bias_attr = weight_attr, bias_attr

@@ -124,7 +124,7 @@ class Layer:
         chosen = as_param_attr(attr)
         if chosen is None:
             return None
-        with static_mode():  # a layer may be made in dynamic mode, to be traced
+        with static_mode():  # a layer that is to be traced may be created in dynamic mode
             return LayerHelper(self._full_name, self._full_name).parameter(
                 chosen,
                 arguments.shape(shape, "create_parameter"),

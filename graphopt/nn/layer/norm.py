@@ -82,7 +82,7 @@ class BatchNorm(_BatchNorm):
             "use_global_stats": use_global_stats,
             "trainable_statistics": trainable_statistics,
         }
-        # layers of users read these
+        # user layers read these
         self.__dict__.update({f"_{name}": value for name, value in self._attrs.items()})
         self._param_attr, self._bias_attr = param_attr, bias_attr
 
@@ -121,7 +121,7 @@ class _BatchNormBase(_BatchNorm):
     ) -> None:
         super().__init__(name_scope=name)
         self.make_parameters(num_features, weight_attr, bias_attr)
-        # layers of users read these
+        # user layers read these
         self._num_features, self._name = num_features, name
         self._weight_attr, self._bias_attr = weight_attr, bias_attr
         self._data_format = arguments.choice(

@@ -41,13 +41,13 @@ class FunctionLayer(Layer):
     """
 
     _names: ClassVar[tuple[str, ...]]
-    """The arguments as the function calls them."""
+    """The function's argument names."""
 
     shown: ClassVar[tuple[str, ...] | None] = ()
-    """The arguments in the text of the layer; None for all."""
+    """The arguments in the layer's repr; None for all."""
 
     def _keep(self, given: Mapping[str, Any]) -> None:
-        # not by setattr, which makes a weight of a loss a parameter of the layer
+        # not setattr, which would register a loss's weight as a parameter
         self.__dict__.update({self._attribute(name): value for name, value in given.items()})
 
     def _kept_arguments(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ ThresholdedReLU = layer_of(
     activation.thresholded_relu, "ThresholdedReLU", "x above the threshold, `value` elsewhere"
 )
 Maxout = layer_of(
-    activation.maxout, "Maxout", "The largest of every `groups` neighbours along an axis"
+    activation.maxout, "Maxout", "The maximum of every `groups` adjacent elements along an axis"
 )
 Softmax = layer_of(activation.softmax, "Softmax", "exp(x) over its sum along `axis`", "axis name")
 LogSoftmax = layer_of(
@@ -303,7 +303,7 @@ FeatureAlphaDropout = _public(
     shown="p",
 )
 Unflatten = _public(
-    unflatten, "Unflatten", "One axis taken apart in several", input="input", shown="axis shape"
+    unflatten, "Unflatten", "One axis split into several", input="input", shown="axis shape"
 )
 Flatten = _public(
     flatten,
@@ -355,9 +355,9 @@ def _make_resize_layer(
     return _public(vision.interpolate, name, text, kept, shown=_RESIZED, **values)
 
 
-Pad1D = _pad(1, "Pad1D", "Elements", "padding=pad mode value data_format name")
-Pad2D = _pad(2, "Pad2D", "Elements", "padding=pad mode value data_format name")
-Pad3D = _pad(3, "Pad3D", "Elements", "padding=pad mode value data_format name")
+Pad1D = _pad(1, "Pad1D", "Padding of a chosen mode", "padding=pad mode value data_format name")
+Pad2D = _pad(2, "Pad2D", "Padding of a chosen mode", "padding=pad mode value data_format name")
+Pad3D = _pad(3, "Pad3D", "Padding of a chosen mode", "padding=pad mode value data_format name")
 ZeroPad1D = _pad(1, "ZeroPad1D", "Zeros")
 ZeroPad2D = _pad(2, "ZeroPad2D", "Zeros")
 ZeroPad3D = _pad(3, "ZeroPad3D", "Zeros")
@@ -370,24 +370,20 @@ ReflectionPad3D = _pad(3, "ReflectionPad3D", "Mirrored elements", mode="reflect"
 ReplicationPad1D = _pad(1, "ReplicationPad1D", "The nearest element", mode="replicate")
 ReplicationPad2D = _pad(2, "ReplicationPad2D", "The nearest element", mode="replicate")
 ReplicationPad3D = _pad(3, "ReplicationPad3D", "The nearest element", mode="replicate")
-CircularPad1D = _pad(1, "CircularPad1D", "Elements of the other end", mode="circular")
-CircularPad2D = _pad(2, "CircularPad2D", "Elements of the other end", mode="circular")
-CircularPad3D = _pad(3, "CircularPad3D", "Elements of the other end", mode="circular")
+CircularPad1D = _pad(1, "CircularPad1D", "Elements of the opposite end", mode="circular")
+CircularPad2D = _pad(2, "CircularPad2D", "Elements of the opposite end", mode="circular")
+CircularPad3D = _pad(3, "CircularPad3D", "Elements of the opposite end", mode="circular")
 PixelShuffle = layer_of(
     vision.pixel_shuffle, "PixelShuffle", "[n, c * r * r, h, w] as [n, c, h * r, w * r]"
 )
 PixelUnshuffle = layer_of(
     vision.pixel_unshuffle, "PixelUnshuffle", "[n, c, h * r, w * r] as [n, c * r * r, h, w]"
 )
-Upsample = _make_resize_layer(
-    "Upsample", "Images in another size, given or as a multiple", _RESIZED
-)
-UpsamplingNearest2D = _make_resize_layer(
-    "UpsamplingNearest2D", "Images in another size, each pixel the nearest one"
-)
+Upsample = _make_resize_layer("Upsample", "Images resized to a size, or by a factor", _RESIZED)
+UpsamplingNearest2D = _make_resize_layer("UpsamplingNearest2D", "Images resized by nearest pixels")
 UpsamplingBilinear2D = _make_resize_layer(
     "UpsamplingBilinear2D",
-    "Images in another size, with the corners aligned",
+    "Images resized bilinearly, with aligned corners",
     mode="bilinear",
     align_corners=True,
 )
@@ -404,7 +400,7 @@ Unfold = _public(
 Fold = _public(
     vision.fold,
     "Fold",
-    "Images in which the windows, given as columns, are added up",
+    "Images as sums of their windows, which are given as columns",
     "output_sizes kernel_sizes dilations paddings strides name",
     input="input",
 )
@@ -420,41 +416,41 @@ AvgPool3D = _window(pooling.avg_pool3d, "AvgPool3D", "The average of each window
 AdaptiveAvgPool1D = _pool(
     pooling.adaptive_avg_pool1d,
     "AdaptiveAvgPool1D",
-    "Averages of as many windows as output_size says",
+    "The averages of `output_size` windows",
 )
 AdaptiveAvgPool2D = _pool(
     pooling.adaptive_avg_pool2d,
     "AdaptiveAvgPool2D",
-    "Averages of as many windows as output_size says",
+    "The averages of `output_size` windows",
 )
 AdaptiveAvgPool3D = _pool(
     pooling.adaptive_avg_pool3d,
     "AdaptiveAvgPool3D",
-    "Averages of as many windows as output_size says",
+    "The averages of `output_size` windows",
 )
 AdaptiveMaxPool1D = _pool(
     pooling.adaptive_max_pool1d,
     "AdaptiveMaxPool1D",
-    "Maxima of as many windows as output_size says",
+    "The maxima of `output_size` windows",
 )
 AdaptiveMaxPool2D = _pool(
     pooling.adaptive_max_pool2d,
     "AdaptiveMaxPool2D",
-    "Maxima of as many windows as output_size says",
+    "The maxima of `output_size` windows",
 )
 AdaptiveMaxPool3D = _pool(
     pooling.adaptive_max_pool3d,
     "AdaptiveMaxPool3D",
-    "Maxima of as many windows as output_size says",
+    "The maxima of `output_size` windows",
 )
 MaxUnPool1D = _pool(
-    unpool.max_unpool1d, "MaxUnPool1D", "Sequences from their maxima and the places of these"
+    unpool.max_unpool1d, "MaxUnPool1D", "Sequences restored from their maxima and indices"
 )
 MaxUnPool2D = _pool(
-    unpool.max_unpool2d, "MaxUnPool2D", "Images from their maxima and the places of these"
+    unpool.max_unpool2d, "MaxUnPool2D", "Images restored from their maxima and indices"
 )
 MaxUnPool3D = _pool(
-    unpool.max_unpool3d, "MaxUnPool3D", "Volumes from their maxima and the places of these"
+    unpool.max_unpool3d, "MaxUnPool3D", "Volumes restored from their maxima and indices"
 )
 LPPool1D = _window(unpool.lp_pool1d, "LPPool1D", "The p-norm of each window of sequences")
 LPPool2D = _window(unpool.lp_pool2d, "LPPool2D", "The p-norm of each window of images")
@@ -518,7 +514,7 @@ HingeEmbeddingLoss = _loss(
 MultiLabelMarginLoss = _loss(
     margin.multi_label_margin_loss,
     "MultiLabelMarginLoss",
-    "The hinge of each class of a row against the others",
+    "The hinge loss of each label against the other classes",
 )
 SoftMarginLoss = _loss(
     likelihood.soft_margin_loss, "SoftMarginLoss", "log(1 + exp(-label * input))"
@@ -529,7 +525,7 @@ MultiLabelSoftMarginLoss = _loss(
     "The mean cross entropy of sigmoid(input) over classes",
 )
 MultiMarginLoss = _loss(
-    margin.multi_margin_loss, "MultiMarginLoss", "The margins that wrong classes violate"
+    margin.multi_margin_loss, "MultiMarginLoss", "The margin violations of wrong classes"
 )
 GaussianNLLLoss = _loss(
     likelihood.gaussian_nll_loss, "GaussianNLLLoss", "The negative log-likelihood of normal labels"
@@ -540,12 +536,12 @@ PoissonNLLLoss = _loss(
 TripletMarginLoss = _loss(
     margin.triplet_margin_loss,
     "TripletMarginLoss",
-    "Margin by which the positive is nearer than the negative",
+    "max(positive distance - negative distance + margin, 0)",
 )
 TripletMarginWithDistanceLoss = _loss(
     margin.triplet_margin_with_distance_loss,
     "TripletMarginWithDistanceLoss",
-    "TripletMarginLoss with a distance of one's own",
+    "TripletMarginLoss with a custom distance",
 )
 CTCLoss = layer_of(
     alignment.ctc_loss,
@@ -555,4 +551,4 @@ CTCLoss = layer_of(
     _Alignment,
     call="norm_by_times",
 )
-RNNTLoss = layer_of(alignment.rnnt_loss, "RNNTLoss", "The transducer's loss", base=_Alignment)
+RNNTLoss = layer_of(alignment.rnnt_loss, "RNNTLoss", "The RNN transducer loss", base=_Alignment)

@@ -217,7 +217,7 @@ class RNNBase(LayerList):
             "is_test": not self.training,
         }
         helper = LayerHelper(self._full_name, self._full_name)
-        # Paddle's kernel keeps the state of its generator in a variable of this name
+        # Paddle's kernel keeps its generator's state in a variable of this name
         name = f"{self._full_name}.dropout_state__non_persistable"
         dropout_state = helper.main_program.current_block().create_var(name, (), "uint8")
         out, finals = emit_rnn(

@@ -136,7 +136,7 @@ def weight_norm(layer: Layer, name: str = "weight", dim: int | None = 0) -> Laye
         assign(first, output=startup.var(v.name))
         assign(reshape(hook.norm(first), sizes), output=startup.var(g.name))
     first.persistable = False
-    # the weight itself is no parameter any more
+    # the weight is no longer a parameter
     undo.note(found.block.vars.__setitem__, found.name, found)
     del found.block.vars[found.name], layer._parameters[name]
     layer.add_parameter(f"{name}_v", v)

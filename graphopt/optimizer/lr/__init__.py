@@ -22,7 +22,7 @@ from graphopt.optimizer.lr.decay import PiecewiseDecay as PiecewiseDecay
 from graphopt.optimizer.lr.decay import PolynomialDecay as PolynomialDecay
 from graphopt.optimizer.lr.decay import StepDecay as StepDecay
 
-# schedules that a program computes, as fluid has them
+# fluid's schedules, which a program computes
 _IN_PROGRAMS = (
     *("cosine_decay", "exponential_decay", "inverse_time_decay", "linear_lr_warmup"),
     *("natural_exp_decay", "noam_decay", "piecewise_decay", "polynomial_decay"),

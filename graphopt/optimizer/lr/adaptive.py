@@ -99,7 +99,7 @@ class ReduceOnPlateau(LRScheduler):
     def state_keys(self) -> list[str]:
         return ["cooldown_counter", "best", "num_bad_epochs", "last_epoch", "last_lr"]
 
-    # Paddle's signature: the metric comes first
+    # as in Paddle's signature, the metric comes first
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, metrics: Any = None, epoch: int | None = None
     ) -> None:

@@ -94,6 +94,6 @@ class ShareCommon(ModulePass):
     numerics = Numerics.BIT_EXACT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        dce(op)  # otherwise each run would remove one more layer of unread ops
+        dce(op)  # otherwise each run would remove only one more layer of unread ops
         seeds = {seed for grad in op.walk() if isinstance(grad, Grad) for seed in grad.cotangents}
         _Driver(kept=differentiated_values(op) | seeds).simplify(op)

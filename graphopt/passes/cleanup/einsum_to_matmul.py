@@ -92,7 +92,7 @@ class _Product:
         """Insert the transposes, reshapes and matmul of the product, and return its result."""
         batch, rows, columns, summed = self.batch, self.rows, self.columns, self.summed
         sizes = self.sizes()
-        # without a batch the rows may have several axes
+        # without a batch, the rows may span several axes
         row_groups = [rows] if batch else [*rows]
         x = _arrange(self.x, self.terms[0], [*batch, *row_groups, summed], before)
         transposed = self.terms[1][-1] in summed
@@ -112,7 +112,7 @@ def _arrange(value: SSAValue, term: str, groups: Sequence[str], before: Before) 
     if all(len(group) == 1 for group in groups):
         return value
     sizes = dict(zip("".join(groups), shape_of(value.type), strict=True))
-    # what is joined has known sizes
+    # merged axes have known sizes
     merged = [math.prod(sizes[c] for c in group) for group in groups]
     return before(Reshape.make(value, shape=_shape(merged, _until_merged(groups))))
 
@@ -165,7 +165,7 @@ def _in_order(found: _Product) -> _Product:
     """Order the operands of the product so that it needs the fewest transposes."""
     if found.batch:
         turn = found.result[-1] in found.rows
-    else:  # a weight is the second operand
+    else:  # a weight comes second
         x, y = (rank_of(value.type) for value in (found.x, found.y))
         turn = x < y or (x == y and found.result[-1] in found.rows)
     return found.exchange() if turn else found

@@ -24,7 +24,7 @@ from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
-# Every integer up to the first number is a float64; every finite number is below the second.
+# Every integer up to _EXACT is a float64; no finite number exceeds _FINITE.
 _EXACT = 2.0**53
 _FINITE = float(np.finfo(np.float64).max)
 
@@ -38,7 +38,7 @@ class FoldConstants(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name, self.numerics)
-        # a derivative is not to be taken with respect to another value
+        # a derivative must stay with respect to the same value
         known = KnownValues(dict.fromkeys(differentiated_values(module)))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
@@ -56,7 +56,7 @@ class FoldConstants(RewritePass):
         return log.outcomes
 
 
-# Sources are folded before their readers; of a shape some dimensions may be known.
+# Sources are folded before their readers; a shape may be known in part.
 _SOURCES = (AssignValue, Full, ShapeOf)
 
 
@@ -78,7 +78,7 @@ def _compute(op: PdOp, known: KnownValues) -> Array | None:
     if isinstance(op, RegionOp) or UNKNOWN in shape or not _is_small(shape):
         return None
     if isinstance(op, Scale) and dtype_of(result.type).is_floating and op.attr("bias") != 0:
-        return None  # product and sum may round once or twice
+        return None  # the product and the sum may round once or twice
     if dtype_of(result.type).is_complex:
         return None
     value = known.array(result)

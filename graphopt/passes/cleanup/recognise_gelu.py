@@ -43,21 +43,21 @@ from graphopt.passes.engine.rewrite import (
 )
 
 _CURVES = frozenset({Tanh, Erf})
-# the factor of x^i t^j by (i, j), where t is the tanh or erf
+# the coefficient of x^i t^j, by (i, j); t is the tanh or erf
 Polynomial = Mapping[tuple[int, int], float]
 X: Polynomial = {(1, 0): 1.0}
 T: Polynomial = {(0, 1): 1.0}
 
 ROOT = math.sqrt(2 / math.pi)
 CUBIC = {(1, 0): ROOT, (3, 0): 0.044715 * ROOT}
-"""The argument of tanh in gelu; that of erf is `LINEAR`."""
+"""The argument of tanh in gelu; `LINEAR` is the argument of erf."""
 LINEAR = {(1, 0): math.sqrt(0.5)}
 RESULT = {(1, 0): 0.5, (1, 1): 0.5}
 
-# The ops one after the other in the longest way of writing it, with some to spare.
+# The length of the longest chain of ops that spells gelu, with some to spare.
 _FARTHEST = 8
 _HIGHEST = 4
-# Constants as they are written have this many roundings of float32: 0.797885 has five.
+# The tolerance for written constants, in epsilons of the dtype: 0.797885 is off by five.
 _ROUNDINGS = 8
 _EPSILON = {"float64": 2.0**-52}
 
@@ -70,7 +70,7 @@ class Written(NamedTuple):
     inner: Polynomial
     outer: Polynomial
     ops: tuple[PdOp, ...]
-    """The ops between x and the result, the last one first."""
+    """The ops between x and the result, last one first."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Expansion:
             return self.known[value]
         number, op = constant(value), value.owner
         if number is not None:
-            if isinstance(op, FullLike):  # it reads a size, perhaps of a value inside
+            if isinstance(op, FullLike):  # it reads a size, perhaps of an inner value
                 self.ops.add(op)
             return {(0, 0): number}
         if not isinstance(op, _ELEMENTWISE) or not left:

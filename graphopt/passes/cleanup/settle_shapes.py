@@ -36,7 +36,7 @@ class SettleShapes(RewritePass):
     name = "settle-shapes"
     numerics = Numerics.BIT_EXACT
     has_elements: bool = False
-    """True where no tensor is empty: a 0 always copies a size then, and a -1 takes the rest."""
+    """True if no tensor is empty: then a 0 always copies a size, and a -1 takes the rest."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, known = RewriteLog(self.name, self.numerics), KnownValues()
@@ -128,7 +128,7 @@ def _settle_op(
 
 def _decline(op: Dynamic, found: _Plain, log: RewriteLog) -> None:
     if found.op is not Reshape:
-        return  # most expands make sizes larger
+        return  # most expands enlarge sizes
     at = found.shape.index(None)
     log.declined(
         op,
@@ -163,7 +163,7 @@ def _copying(own: Sizes, wanted: Sequence[Amount | None], has_elements: bool) ->
     ]
     if shape.count(None) == 1 and len(sizes) == len(wanted) and product(sizes) == product(own):
         at = shape.index(None)
-        # where another size may be 0, a -1 says nothing
+        # if another size may be 0, a -1 determines nothing
         others = (*shape[:at], *shape[at + 1 :])
         if has_elements or all(size is not None and size > 0 for size in others):
             shape[at] = -1

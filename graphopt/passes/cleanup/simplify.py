@@ -28,7 +28,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiat
 # the replacement of an op: an existing value, or a new op
 Simpler = SSAValue | PdOp | None
 
-# The types that hold every value of a type; a detour through one of them changes nothing.
+# By dtype, the dtypes that hold all its values; a cast through one of them changes nothing.
 _FLOATS = frozenset({"float32", "float64"})
 _HALVES = _FLOATS | {"float16", "bfloat16"}
 _WIDER: Mapping[str, frozenset[str]] = {
@@ -90,8 +90,7 @@ def simpler(op: PdOp, kept: set[SSAValue]) -> Simpler:
     found = rule(op) if rule is not None else None
     if found is None:
         return None
-    # a rule may look through values with respect to which gradients are taken; then it must not
-    # apply
+    # a rule must not look through a value with respect to which gradients are taken
     passed = op.operands[0].owner
     if isinstance(passed, PdOp) and any(result in kept for result in passed.results):
         return None
@@ -173,7 +172,7 @@ def _both_ways_alike(first: DType, second: DType, last: DType) -> bool:
     if last == "bool":
         return True
     if second.is_floating and not last.is_floating:
-        # out of range, a float is the least number and an integer wraps around
+        # out of range, a float becomes the least number and an integer wraps around
         return last in _WIDER.get(first, ())  # so `first` is no float
     return not (first.is_complex or last.is_complex)
 
@@ -200,11 +199,11 @@ def _reshape(op: PdOp) -> Simpler:
         return None
     source = inner.operands[0]
     if isinstance(inner, Squeeze) and UNKNOWN in shape_of(source.type):
-        return None  # it also checks, when the program runs, that a size is 1
+        return None  # it also checks at run time that a size is 1
     if source.type == op.results[0].type and list(out).count(UNKNOWN) < 2:
         return source
     if 0 in op.attr("shape") or 0 in out:
-        return None  # copies a dimension of what is between
+        return None  # copies a dimension of the value between
     return Reshape.make(source, shape=op.attr("shape"))
 
 

@@ -21,7 +21,7 @@ class Limit:
     report: Callable[[str], None]
     asked: int = 0
     without: frozenset[int] = frozenset()
-    """Numbers of rewrites that do not happen, whatever the limit."""
+    """The numbers of rewrites that are suppressed whatever the limit."""
 
     @property
     def left(self) -> int:

@@ -40,7 +40,7 @@ _WEIGHED = (
     *(Conv2dBase, Conv3d, FusedConv2dAddAct, ConvTransposeBase),
 )
 _NORMS = (BatchNormBase, LayerNorm, GroupNorm, InstanceNorm)
-# readers of a value that may cross cuts, such as the memory that all layers of a decoder read
+# a value with more readers may cross cuts, such as the memory that all decoder layers read
 _MANY = 8
 
 
@@ -74,9 +74,9 @@ class CodeBlock:
     ops: tuple[str, ...]
     location: str
     fused: Counter[Fused] = field(default_factory=Counter["Fused"])
-    """The number of times that ops became one, by kinds of ops; for the block of the last one."""
+    """The number of fusions by kind; a fusion counts for the block of its last op."""
     taken: int = 0
-    """The ops of this block that are in fused ones."""
+    """The number of ops of this block that fused ops replaced."""
     refused: list[RefusedFusion] = field(default_factory=list[RefusedFusion])
 
     @property
@@ -127,7 +127,7 @@ def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
     """Yield the layers and blocks of the forward part, each with its ops, in order."""
     try:
         flow = _Flow.of(module)
-    except ValueError:  # a fragment, without a function @main whose arguments have roles
+    except ValueError:  # a fragment, without an @main whose arguments have roles
         return
     numbers = Counter[tuple[str, bool]]()
     for ops in _merge_layers(flow, _cut(flow)):

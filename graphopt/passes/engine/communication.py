@@ -29,7 +29,7 @@ from graphopt.ir.dialect.ops.norm import BatchNorm
 from graphopt.ir.dialect.types import shape_of
 from graphopt.passes.engine.costs import bytes_of
 
-# the sums over the rows of all replicas that a batch norm takes: of the values, and of the squares
+# a batch norm sums over the rows of all replicas twice: the values, and their squares
 _SUMS_OF_NORM = 2
 
 
@@ -94,7 +94,7 @@ def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
     for op in module.walk():
         sent = [(op.name, each, ring.bytes_sent(op, each)) for each in _payloads(op, trains=trains)]
         if isinstance(op, (CIdentity, CSplit)):
-            # they send in the derivative alone
+            # they communicate only in the derivative
             payload = bytes_of(op.operands[0])
             sent += [(op.name, payload, ring.bytes_sent(op, payload))] if op in through else []
         if isinstance(op, AllGather) and op.attr("again"):

@@ -60,7 +60,7 @@ class Compared:
             self.before.kept.put_back()
             self.validation.checked.append(failed[0])
             return [*_declined_first(rule, failed[0], outcomes)]
-        # failures that were reported rewrite by rewrite are not reported again
+        # failures that were reported rewrite by rewrite are not repeated
         self.validation.checked += unsure if reported else verdicts
         return list(outcomes)
 

@@ -72,7 +72,7 @@ def cost_of_module(module: ModuleOp) -> Cost:
         called = main_function(module)
         state = [port for port in inputs_of(module) if port.kind == STATE]
     except ValueError:
-        pass  # a fragment, without a function @main whose arguments have roles
+        pass  # a fragment, without an @main whose arguments have roles
     found = cost_of(op for op in called.walk() if isinstance(op, PdOp) and not _is_inside(op))
     sizes = [bytes_of_type(port.type) for port in state]
     return found + Cost(state_bytes=sum(sizes), state_arrays=len(sizes))
@@ -136,7 +136,7 @@ def _is_inside(op: Operation) -> bool:
 
 def _cost_of_regions(op: RegionOp) -> Cost:
     inner = cost_of(other for region in op.regions for other in region.block.ops)
-    if isinstance(op, FusionGroup):  # what is inside stays in registers and caches
+    if isinstance(op, FusionGroup):  # inner values stay in registers and caches
         return Cost(inner.flops, traffic_of(op))
     times = max(shape_of(op.stacks[0].type)[0], 1) if isinstance(op, Layers) else 1
     return Cost(inner.flops * times, inner.traffic * times)

@@ -43,7 +43,7 @@ from graphopt.passes.engine.replay_file import ReplayFile
 VARIABLE = "GRAPHOPT_CRASH_DIR"
 LONGEST = 16 << 20
 MOST = 100
-# errors that passes raise on purpose, about the program and not about themselves
+# errors that passes raise on purpose, about the program and not about a pass
 ON_PURPOSE = (UnsupportedError, StrategyError, StrictError, LockError, OSError, MemoryError)
 Apply = Callable[[ModuleOp, Sequence["PassStep"]], object]
 
@@ -58,7 +58,7 @@ class PassStep:
     flags: tuple[str, ...] = ()
     """The flag of each pass; empty for a clean-up, which is not in the table."""
     dump: str = ""
-    """The stage of the program after the step, under Paddle's name; empty where none is kept."""
+    """Paddle's name of the stage of the program after the step; empty if the stage is not kept."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -78,12 +78,12 @@ class Crash:
     steps: tuple[PassStep, ...]
     error: Exception
     again: Callable[[], ModuleOp] | None
-    """Makes the program as it was before the first step."""
+    """Rebuilds the program as it was before the first step."""
     apply: Apply
-    """Runs steps on a module, with the checks of the run that failed."""
+    """Runs steps on a module, with the checks of the failed run."""
     verify_each: bool
     limit: int
-    """The limit of rewrites that held at the start; negative for none."""
+    """The limit of rewrites at the start; negative for no limit."""
 
     def is_own(self) -> bool:
         """Return whether the steps raise the error again; otherwise it came from outside."""
@@ -103,7 +103,7 @@ class Crash:
 
         try:
             step, note = store()
-        except Exception as error:  # the failure of the pass is what matters
+        except Exception as error:  # the failure of the pass matters more
             if not comes_again(store, error):
                 raise
             step = self.steps[-1]
@@ -195,7 +195,7 @@ def store(replay: ReplayFile, folder: Path, name: str) -> Path:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-    except BaseException:  # the same crash would keep a part of the file for the whole
+    except BaseException:  # a later crash would take a partial file for a complete one
         path.unlink()
         raise
     return path

@@ -48,9 +48,9 @@ class Fusion(ABC):
 
     root: Node
     defining: tuple[Node, ...] = ()
-    """The ops without which there is not even a near miss: what the fusion is about."""
+    """The ops that define the fusion: without all of them, nothing is a near miss."""
     part: Fusion | None = None
-    """A smaller pattern in this one; if only it matches, `lacking` says what is missing."""
+    """A smaller pattern in this one; if only it matches, `lacking` names the missing ops."""
 
     def lacking(self, part: Match) -> Reason | None:
         """Name the ops missing around a match of `part`, as a reason for `explain`.
@@ -128,12 +128,12 @@ class FusionPass(ModulePass, ABC):
 
     RULES: ClassVar[tuple[Fusion, ...]]
     numerics: ClassVar[Numerics] = Numerics.BIT_EXACT
-    """Fused ops are computed by the rules of their parts, so most fusions change no bit."""
+    """Most fusions change no bit, because fused ops compute by the rules of their parts."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         given: Any = vars(cls).get("RULES", ())
-        if isinstance(given, property):  # known when the pass is made
+        if isinstance(given, property):  # known only for an instance of the pass
             return
         is_tuple = isinstance(given, tuple)
         rules = cast("tuple[Any, ...]", given if is_tuple else (given,))
@@ -180,7 +180,7 @@ def sweep(
             assert isinstance(op, PdOp)
             for entry in by_root[type(op)]:
                 if op.parent is None:
-                    break  # an earlier fusion took it
+                    break  # an earlier fusion removed it
                 added: list[Operation] = []
                 start = clock()
                 outcome = _try(entry, op, by_root, watchers, added)
@@ -217,7 +217,7 @@ def _try(
     for match in matches(entry.rule.root, root):
         reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
         if reason is not None:
-            # a match that binds one value to two holes says less than any other
+            # a match that binds one value to two holes is the least informative
             if declined is None or declined.reason.name == "part-of-itself":
                 declined = Declined(entry.name, show_op(root), reason, source_line(root.location))
             continue
@@ -310,8 +310,8 @@ def _is_before(op: Operation, other: Operation) -> bool:
     assert isinstance(block, Block)
     outer = ancestor_in(block, op)
     if outer is block.last_op:
-        return False  # most readers are the return, far from here
-    # the two are near each other in most programs, so look both ways
+        return False  # most readers are the return op, far from here
+    # the two are near each other in most programs, so search in both directions
     before, after = other.prev_op, other.next_op
     while before is not None and after is not None:
         if before is outer or after is outer:
@@ -350,7 +350,7 @@ def _build(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
 
 def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:
     replace_uses(values)
-    # no op may read a removed value: first all uses are replaced, then the ops erased
+    # no op may read a removed value: replace all uses before erasing
     for op in match.ops.values():
         op.detach()
         op.drop_all_references()

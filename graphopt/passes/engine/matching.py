@@ -46,7 +46,7 @@ def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
     for order in node.orders:
         if all(isinstance(hole, Value) for hole in order[len(op.operands) :]):
             pairs = list(zip(order, op.operands, strict=False))
-            # each operand that is ruled out takes a flaw
+            # each implausible operand costs one flaw of the match
             if sum(not _plausible(hole, value) for hole, value in pairs) <= match.may_miss:
                 yield from _with_operands(pairs, op, match)
 
@@ -115,7 +115,7 @@ def _find_near_miss(
         if not needs_more:
             text = f"`{node.name}`: a side result of it is read"
             yield from match.miss("other-result", text, "read the first result")
-    elif type(producer) not in node.types:  # else the flaw is below, and was looked for there
+    elif type(producer) not in node.types:  # else the flaw is deeper, as searched before
         before = producer.operands[0].owner if producer.operands else None
         if isinstance(before, PdOp):
             text = f"{show_op(producer)} stands between `{node.name}` and {show_op(user)}"

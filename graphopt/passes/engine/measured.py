@@ -13,7 +13,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.passes.engine.fusion import Reason
 
 GAIN = 0.97
-"""A kernel that takes more of the time of XLA's own code is not worth other rounding."""
+"""The largest part of the time of XLA's own code at which a kernel is worth different rounding."""
 
 
 class KernelTime(NamedTuple):
@@ -43,7 +43,7 @@ class KernelTime(NamedTuple):
 
 
 Measure = Callable[[PdOp, bool], KernelTime]
-"""Of an op with a kernel, which is in no block; True where its derivative is computed, too."""
+"""(op with a kernel, outside of any block; True if its derivative is computed, too) -> its time."""
 
 
 def refuse(why: str) -> Measure:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 UNCUT = 1 << 62
-"""The capacity of an edge that no cut may have in it."""
+"""The capacity of an edge that no cut may contain."""
 
 
 def source_side(edges: Mapping[tuple[Node, Node], int], source: Node, sink: Node) -> set[Node]:

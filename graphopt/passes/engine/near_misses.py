@@ -24,7 +24,7 @@ from graphopt.passes.engine.naming import how_used, show_op, source_line
 from graphopt.passes.engine.pattern import Match, Node, Reason, Result
 
 TAKEN = "taken"
-"""The reason of a whole pattern that another pass took."""
+"""The name of the reason for a whole pattern whose ops another pass took."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class NearMiss:
     reason: Reason
     location: str
     had: bool = False
-    """True where another pass took its ops, so that nothing was left to fuse."""
+    """True if another pass took its ops, so that nothing remained to fuse."""
 
 
 class NearMisses:
@@ -57,23 +57,22 @@ class NearMisses:
         self._had: set[tuple[str, Operation]] = set() if before is None else before._had
         self._made: set[Operation] = set() if before is None else before._made
         self._flawed: dict[tuple[str, Operation], NearMiss] = {}
-        # whole patterns: those that another pass takes are reported as well, each with the reason
-        # against it where there is one
+        # whole patterns, with the reason to decline, if any; also those that another pass takes
         self._whole: dict[tuple[str, Operation], NearMiss] = {}
-        # whole patterns of rules ahead, with all of their ops
+        # whole patterns of later rules, with all of their ops
         self._ahead: dict[tuple[str, Operation], tuple[NearMiss, list[PdOp]]] = {}
         self._takers: dict[Operation, str] = {}
         self._declined: set[tuple[str, Operation]] = set()
         self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
-        # the ops of the patterns of a pass, whole or not
+        # (rule, op) for each op of a reported pattern, whole or flawed
         self._reported: set[tuple[str, Operation]] = set()
         ops = _Ops(module)
         for name, rule in rules:
-            # the last ops first: the smaller patterns in one are the same place
+            # last ops first: a smaller pattern inside a larger one is the same place
             for op in reversed(ops.ending(rule.root, rule.defining)):
                 if (name, op) not in self._reported:
                     self._find_whole(name, rule, op)
-        # a sweep that has no pattern takes nothing from later ones
+        # a sweep without whole patterns takes nothing from later sweeps
         for name, rule in ahead if self._whole else ():
             for op in ops.ending(rule.root, rule.defining):
                 self._find_ahead(name, rule, op)
@@ -224,7 +223,7 @@ def _flaw(rule: Fusion, op: PdOp) -> Match | None:
     return min(flawed, key=_closeness) if flawed else None
 
 
-# The most flawed matches that are ranked; large patterns have many.
+# The most flawed matches to rank; large patterns have many.
 _MOST_WAYS = 1000
 _CLOSE = (
     "",
@@ -263,7 +262,7 @@ def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
         return None
     value, root = op.results[0], rule.root
     users = [use.operation for use in value.uses]
-    # what ends with the right op is reported there, and an op of another kind is not nearly it
+    # a reader of the right kind is reported itself; one of an unrelated kind is no near miss
     if any(type(user) in root.types for user in users) or not any(
         _could_be(user, root) for user in users
     ):

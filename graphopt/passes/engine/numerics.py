@@ -14,15 +14,15 @@ class Numerics(Enum):
     """The classes, strictest first. Tests compare results by the class that a pass declares."""
 
     BIT_EXACT = "bit-exact"
-    """The same bits, also for infinities, NaN and negative zero, in IEEE arithmetic.
+    """Equal bits, also for infinities, NaN and negative zero, in IEEE arithmetic.
 
     Where a backend flushes denormal numbers to zero, as XLA does on CPUs, a removed op does not
-    flush the values that it passed on.
+    flush the values that it passed through.
     """
     REASSOCIATING = "reassociating"
-    """Equal in real arithmetic; floating point rounds in another order."""
+    """Equal in real arithmetic; floating point rounds in a different order."""
     APPROXIMATE = "approximate"
-    """Not equal in real arithmetic either; opt-in, with a stated error."""
+    """Different even in real arithmetic; opt-in, with a stated error."""
 
 
 class Numbers(Enum):
@@ -45,9 +45,10 @@ MAY_DIFFER: Mapping[Numerics, frozenset[Numbers]] = {
     Numerics.REASSOCIATING: _OVERFLOW,
     Numerics.APPROXIMATE: _OVERFLOW,
 }
-"""The kinds on which a rewrite of a class need not keep the results.
+"""By class, the kinds of numbers for which a rewrite may change results.
 
-In another order, sums and products overflow at other places, and infinities meet at others.
+In another order, sums and products overflow at different points, and infinities meet at different
+points.
 """
 
 

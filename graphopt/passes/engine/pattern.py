@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from graphopt.ir.dialect.op import PdOp
 from graphopt.passes.engine.reason import Reason as Reason
 
-# The ops that may define the value at some place of a pattern; None for any value.
+# The ops that may define a value of a pattern; None for any value.
 Producers = frozenset[type[Operation]] | None
 
 
@@ -111,7 +111,7 @@ class Node:
         return {*self.types, *(below.last_types() if isinstance(below, Node) else ())}
 
 
-# ops of one family that are listed one by one at most
+# a family with more ops than this is named as a family
 _FEW = 3
 
 

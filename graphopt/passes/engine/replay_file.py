@@ -28,7 +28,7 @@ from graphopt.ir.dtypes import DType, find_dtype
 
 Array = np.ndarray[Any, Any]
 TITLE = "// graphopt replay file, format 1"
-# limits for the bytes of one array, and of all arrays of a file
+# the most bytes of one array, and of all arrays of a file
 LARGEST = 1 << 28
 _WIDTH = 94
 _VERSIONS_KEY = "versions"
@@ -145,7 +145,7 @@ def _input_lines(name: str, value: Array | MadeUp) -> Iterator[str]:
         return
     entry |= {"dtype": value.dtype.name, "shape": list(value.shape)}
     if value.size <= 8 and value.dtype.kind in "fiub":
-        entry["numbers"] = str(value.ravel().tolist())  # for people; the bits count
+        entry["numbers"] = str(value.ravel().tolist())  # for readers only; the bytes below count
     yield f"// input: {json.dumps(entry)}"
     data = base64.b64encode(zlib.compress(np.ascontiguousarray(value).tobytes(), 9)).decode()
     yield from (f"// = {data[at : at + _WIDTH]}" for at in range(0, len(data), _WIDTH))

@@ -52,7 +52,7 @@ class RewriteLog:
         self.numerics = numerics
         self.outcomes: list[Outcome] = []
         self.changed = False
-        """True when a rewrite happened since the last snapshot of the program."""
+        """True if a rewrite happened since the last snapshot of the program."""
 
     def allow(self, op: Operation) -> bool:
         """True when the change at `op` may happen."""

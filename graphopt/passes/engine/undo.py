@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from graphopt.ir.dialect.bulk import replace_arguments
 
-# xDSL has no public way to bring back an op that was erased
+# xDSL has no public way to restore an erased op
 # pyright: reportPrivateUsage=false
 
 
@@ -58,7 +58,7 @@ class KeptModule:
         for kept in self.blocks:
             _empty(kept.block)
         for op in made:
-            # an op inside a new op may be one of the old ones
+            # a new op may contain an old one, so it is unlinked and not erased
             op.parent = op._prev_op = op._next_op = None
         for kept in self.ops:
             _put_back(kept)

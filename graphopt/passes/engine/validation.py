@@ -107,7 +107,7 @@ class Validation:
     checked: list[Checked] = field(default_factory=list[Checked])
     kept: KeptModule | None = None
     proofs: dict[SSAValue, Proof] = field(default_factory=dict[SSAValue, Proof])
-    """By new value, the latest rewrite that was found to be right."""
+    """The latest validated rewrite that computed each new value."""
 
     def of(self, status: str) -> list[Checked]:
         """List the instances with this status."""

@@ -22,9 +22,9 @@ from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, rank_of, shape_of
 from graphopt.passes.engine.fusion import Reason
 
-# a boolean mask is added as zeros and large negative numbers, which must be equivalent
+# a kernel adds a boolean mask as 0 and large negative numbers; a fill up to this is equivalent
 HIDDEN = -1e4
-# cuDNN's widest heads, on Hopper and later; others refuse them when they are measured
+# the widest heads of cuDNN, on Hopper and later; elsewhere the measurement refuses them
 WIDEST = 256
 
 
@@ -44,10 +44,12 @@ class Kernel:
     masked_length_step: int
     """The limit for attention with a differentiated mask; 0 if the kernel takes no mask."""
     most_scores: int = 0
-    """The bytes of all scores in float32, of a kernel that needs them at once; 0 for one without.
-    Such a kernel takes dropout, too."""
+    """The most bytes of all scores in float32, for a kernel that needs them at once; otherwise 0.
+
+    Such a kernel also takes dropout.
+    """
     is_causal: bool = False
-    """The kernel hides all later keys by itself, and computes nothing for them."""
+    """The kernel itself hides all later keys, and computes nothing for them."""
 
     def with_measured_limits(self) -> Kernel:
         """Relax the limits for measured kernels: any length, and the widths of all devices."""
@@ -90,7 +92,7 @@ class Asked:
     fill: float
     drops: bool
     is_causal: bool = False
-    """The mask is known to hide all later keys, and nothing else."""
+    """The mask is known to hide exactly all later keys."""
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -328,7 +328,7 @@ class WeighedValues(Fusion):
 
 
 WEIGHING = WeighedValues()
-# the most ops that are looked at for a product in front of a softmax
+# the most ops to search for a product before a softmax
 _FARTHEST = 24
 
 
@@ -338,7 +338,7 @@ def _way_to_product(scores: SSAValue) -> list[PdOp] | None:
     A product with a matrix is a linear layer and does not count.
     """
     ways: list[tuple[SSAValue, list[PdOp]]] = [(scores, [])]
-    for value, way in ways:  # grows
+    for value, way in ways:  # the list grows in the loop
         op = value.owner
         if not isinstance(op, PdOp) or len(ways) > _FARTHEST:
             continue
@@ -433,8 +433,8 @@ class FuseDotProductAttention(FusionPass):
     RULES = (DotProductAttention(),)
 
 
-# Scores of so many queries and keys take longer to store and load than to compute head by head and,
-# for the derivative, twice; measured on a CPU.
+# From this many queries and keys on, storing and loading the scores takes longer than computing
+# them head by head, even twice for the derivative; measured on a CPU.
 LONG = 512
 
 

@@ -59,7 +59,7 @@ from graphopt.passes.fusions.transformer_parts import (
     norm_vectors,
 )
 
-# attention without its layers
+# attention without its linear layers
 CORE = DotProductAttention()
 
 

@@ -40,7 +40,7 @@ from graphopt.ir.dialect.types import (
 )
 
 Array = np.ndarray[Any, Any]
-# stand-ins for the sizes of batch and time, which need not be known
+# stand-ins for the sizes of batch and time, which may be unknown
 ROWS = (2, 3)
 
 
@@ -70,7 +70,7 @@ def axes_of(array: Array, columns: int) -> str:
 
     n is the batch, t is time, h counts the heads, and d the elements of a head.
     """
-    # one column is an element of a head, but its steps are those of the length
+    # a single column is an element of a head, but has the stride of time
     steps = {1: "d", columns: "t", columns * ROWS[1]: "n"}
     found = ""
     for axis in range(array.ndim):
@@ -105,7 +105,7 @@ def trace(
     try:
         return _STEPS[type(op)](op, {**op.attr_values(), **edited}, value.index, before)
     except (ProgramError, ValueError, IndexError):
-        return None  # an edit, or an operand after it, that does not fit
+        return None  # the edit does not fit this op, or an op after it
 
 
 def _moved_operand(op: PdOp) -> SSAValue:
@@ -178,7 +178,7 @@ def _rows_lead(array: Array) -> bool:
     rows = array.reshape(ROWS[0] * ROWS[1], -1)
     step = rows[1, 0] - rows[0, 0]
     even = (rows == rows[:1] + np.arange(len(rows))[:, None] * step).all()
-    # between columns a step is shorter than what is left of a row
+    # the columns of a row span less than the step to the next row
     return bool(even and np.ptp(rows[0]) < step)
 
 

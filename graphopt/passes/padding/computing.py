@@ -105,10 +105,10 @@ def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
     if axes[at] is None:
         return Carried((axes,))
     if isinstance(op, Softmax) and padded.zero:
-        # e to the power of minus infinity, and no derivative is taken of it
+        # exp(-inf) is 0, and no derivative is taken
         padded.zero.add(op.results[0])
         return Carried((axes,), (Mask(0, (at,), -inf),))
-    # no probability is 0, nor its logarithm infinite, so the padding is masked again
+    # the padding would have probability 0, with an infinite logarithm, so it is masked again
     return Carried((axes,), (Mask(0, (at,), -inf),), (at,))
 
 

@@ -161,7 +161,7 @@ def _(op: ConvTransposeBase, padded: Padded) -> Carried:
     for at, window in found.items():
         dim = axes[at]
         assert dim is not None
-        # what the first row beyond the data adds starts `stride` after the last row's own part
+        # the first padded row adds its part `stride` rows after the part of the last data row
         rest = window.span - window.stride - window.before - window.after + extra[at - spatial[0]]
         sizes[at] = scale_dim(dim, window.stride, rest)
         if rest + window.before > 0:

@@ -24,7 +24,7 @@ from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
 from graphopt.passes.engine.rewrite import insert, replace
 
-# the rules register themselves
+# imported for their effect: the rules register themselves
 from graphopt.passes.padding import computing as computing
 from graphopt.passes.padding import images as images
 from graphopt.passes.padding import movement as movement

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from graphopt.passes.padding.dims import Axes, Dim, Extent, Grown
 
 PAST = "past"
-"""The dimension of the rows of the caches of a decoder, which hold equally many."""
+"""The dimension of the rows of a decoder's caches, of which all have equally many."""
 LONGEST = "longest of "
-"""The dimension of the steps of padded sequences: so many as the longest of these rows has."""
+"""Prefix of the dimension of padded steps: as many as the longest of these rows has."""
 
 
 def mask_name(dim: Dim) -> str:

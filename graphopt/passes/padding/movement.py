@@ -153,7 +153,7 @@ def _(op: Squeeze, padded: Padded) -> Carried:
     given = op.attr("axis")
     dropped = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
     check_free(axes, sorted(dropped), "an axis that it may drop")
-    # the type rule takes axes of unknown size that are named for axes of size 1
+    # the type rule assumes that a named axis of unknown size has size 1
     ones = (1, UNKNOWN) if given else (1,)
     gone = {position for position in dropped if shape[position] in ones}
     return Carried((tuple(dim for position, dim in enumerate(axes) if position not in gone),))
@@ -185,7 +185,7 @@ def _(op: Concat, padded: Padded) -> Carried:
         return found
     joined = every[-1][at]
     if joined is not None and not any(axes[at] for axes in every[:-1]):
-        # so many rows in front of those that are padded
+        # rows without padding come before the padded ones
         sizes = [sizes_of(value, padded)[at] for value in op.operands[:-1]]
         if UNKNOWN in sizes:
             raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")

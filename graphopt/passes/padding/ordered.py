@@ -32,7 +32,7 @@ def _(op: Slice, padded: Padded) -> Carried:
                 last.append((at, dim))
             axes[at] = None
         elif start >= 0 and (end < 0 or end >= FAR):
-            # without some first and some last rows, the data come first again
+            # cutting off first and last rows leaves the data first
             axes[at] = windows(dim, (end if end < 0 else 0) - start, 1)
         else:
             raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
@@ -101,5 +101,5 @@ def _(op: Cumsum, padded: Padded) -> Carried:
     at = normalize_axis(op.attr("axis"), len(axes))
     if axes[at] is None:
         return Carried((axes,))
-    # from the end it meets the padding first; forwards, the last sum is repeated
+    # in reverse the padding comes first; forward, it repeats the last sum
     return Carried((axes,), (Mask(0, (at,), 0.0),))

@@ -19,7 +19,7 @@ from graphopt.passes.engine.reason import Reason
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.rules import Carried, Padded, RealRows, carry, fill_of
 
-# the rule of each op for padded values, and the axes of its operands
+# by op: the result of its rule for padded values, and the axes of its operands
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 

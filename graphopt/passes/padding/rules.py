@@ -37,7 +37,7 @@ class Mask:
     fill: float
 
 
-# an end of a slice that is beyond any axis
+# an end past the end of any axis
 FAR = 2**31 - 1
 
 
@@ -53,7 +53,7 @@ class RealRows(Protocol):
         ...
 
 
-# writes ops in front of one that was masked; the values to take the place of its results
+# writes ops before an op with masked operands; returns the replacements of its results
 Write = Callable[[Any, RealRows], Sequence[SSAValue]]
 
 
@@ -67,7 +67,7 @@ class Carried:
     results: tuple[Axes, ...]
     masks: tuple[Mask, ...] = ()
     after: tuple[int, ...] = ()
-    """The axes along which the first result is 0 beyond the data."""
+    """The axes along which the first result is set to 0 beyond the data."""
     write: Write | None = None
 
 
@@ -97,7 +97,7 @@ class Padded:
             return False
         (a,), (b,) = one, other
         if isinstance(a, Grown) or isinstance(b, Grown):
-            return False  # one has rows more than the other
+            return False  # one has more rows than the other
         names = {x.name if isinstance(x, Extent) else x for x in (a, b)}
         if len(names) != 1:
             return False
@@ -229,6 +229,6 @@ def fill_of(fill: float, value: SSAValue) -> float:
         return fill
     limit = dtype.ends[fill > 0]
     if limit != -(2**63) and not -(2**31) <= limit < 2**32:
-        # float64, in which the IR writes constants, does not hold it
+        # float64, the type of constants in the IR, does not hold it
         raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
     return limit

@@ -30,7 +30,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.engine.rewrite import replace
 
-# the ops, and the properties of theirs that are sizes
+# op -> its properties that are sizes
 _SIZED = {
     Full.name: ("shape",),
     Expand.name: ("shape",),
@@ -62,7 +62,7 @@ def _make_sized(op: Dynamic, block: Block, known: KnownValues) -> SSAValue | Non
     if _SIZED.get(op.attr("op")) != op.attr("dynamic"):
         return None
     given = op.values[0]
-    if isinstance(given.owner, Cast):  # the end of a range of float32
+    if isinstance(given.owner, Cast):  # the end of a range in float32
         given = given.owner.operands[0]
     elements = known.elements(given)
     wanted = [] if elements is None else amounts(elements)

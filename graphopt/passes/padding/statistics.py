@@ -155,7 +155,7 @@ def _normalise_rows(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAVa
     attrs = {**op.attr_values(), "use_global_stats": True, "sync": False}
     normal = BatchNorm.make(x, *means, *(g[0] if g else None for g in (scale, bias)), **attrs)
     out = new(normal)
-    # the moving statistics pass no gradient on, as those of any batch_norm
+    # the moving statistics pass no gradient on, as in any batch_norm
     share, fixed = op.attr("momentum"), [new(StopGradient.make(value)) for value in means]
     moved = [
         new(Add.make(new(Scale.make(old, scale=share)), new(Scale.make(now, scale=1 - share))))

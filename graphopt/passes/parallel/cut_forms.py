@@ -207,7 +207,7 @@ def _with_piece_sizes(op: Reshape, form: CutForm, degree: int) -> CutForm:
     shape: list[int] = list(op.attr("shape"))
     for index, size in enumerate(shape_of(op.results[0].type)):
         if shape[index] == 0 and index == at != to:
-            shape[index] = size  # 0 copies the size of the operand, which is a piece's now
+            shape[index] = size  # 0 copies the operand's size, which is now the size of a piece
         elif index == to and at != to and shape[index] >= 0:
             shape[index] = size // degree
         elif index == to and shape[index] > 0:

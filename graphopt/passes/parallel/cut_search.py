@@ -26,7 +26,7 @@ from graphopt.passes.parallel.cut_forms import CutForm, cut_forms
 
 PRODUCTS = (Matmul, Embedding)
 WIDTH = 64
-"""The ways of cutting the values that are still read, of which the cheapest are kept."""
+"""The number of candidates that the search keeps after each op, the cheapest ones."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Price:
         return (self.degree - 1) / self.degree * count
 
 
-# what was made of a value: put together (None), cut along an axis, or shared ("shared")
+# a conversion of a value: gathered (None), cut along an axis, or shared ("shared")
 Made = tuple[SSAValue, "int | str | None"]
 
 
@@ -128,7 +128,7 @@ class CutSearch:
         self.ops = list(block.ops)
         ends = (at for at, op in enumerate(self.ops) if isinstance(op, (Grad, ReturnOp)))
         self.horizon = next(ends)
-        """The ops before are searched; those of derivatives and updates follow from these."""
+        """The end of the searched ops; cuts of derivatives and updates follow from theirs."""
         self.last = self._last_uses()
         before = {result for op in self.ops[: self.horizon] for result in op.results}
         later = isinstance(self.ops[self.horizon], Grad)
@@ -159,7 +159,7 @@ class CutSearch:
         cost = found.cost
         for op in self.ops[self.horizon :]:
             ways = [self.after(found, op, form) for form in self.ways(found, op)]
-            # pieces where it costs the same
+            # on equal cost, prefer pieces
             found = min(reversed(ways), key=lambda each: each.cost)
         return _cuts(found, cost)
 
@@ -227,7 +227,7 @@ class CutSearch:
         if form is not None:
             return zip(op.operands, form.operands, strict=True)
         if isinstance(op, Grad):
-            # with respect to values as they are; what was not read so far is whole
+            # `wrt` values keep their cuts; a value that was not read so far is whole
             kept = [v for v in chain(op.wrt, op.no_grad) if candidate.axes.get(v) is not None]
             return [
                 (v, None) for v in op.operands if v not in kept or v in (*op.of, *op.cotangents)

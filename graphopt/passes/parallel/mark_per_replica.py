@@ -90,7 +90,7 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
     if isinstance(op, (AllReduce, AllGather, CAllReduce, CAllGather, CBroadcast)):
         return list(op.results)
     if isinstance(op, Fence):
-        # values of their own, whatever the others are
+        # a fence passes each value through, whatever the other values are
         pairs = zip(op.values, op.results, strict=True)
         return [result for value, result in pairs if value in uniform]
     if isinstance(op, (Collective, PyFunc)) and not isinstance(op, ModelCollective):

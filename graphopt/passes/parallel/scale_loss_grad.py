@@ -108,7 +108,7 @@ def _leads_to_parameters(grad: Grad | Vjp) -> bool:
         for use in (use for result in op.results for use in result.uses):
             user = use.operation
             if isinstance(user, FullLike):
-                continue  # takes no more than a shape
+                continue  # reads only the shape
             if isinstance(user, (Grad, Vjp)):
                 starts = user.operands[use.index] in user.cotangents
                 if not starts or user in seen:

@@ -125,7 +125,7 @@ class _ParameterSharding:
         self._remove_unread()
         _gather_ahead(self.block, self.differentiated)
 
-    # -- which -------------------------------------------------------------------------------------
+    # -- choice of parameters ----------------------------------------------------------------------
 
     def _take(self, argument: BlockArgument, port: Port) -> bool:
         """Return whether a value is kept in parts; log the reason against another one."""
@@ -200,7 +200,7 @@ class _ParameterSharding:
                 return False
         return list(stack.operands).count(value) == 1
 
-    # -- how ---------------------------------------------------------------------------------------
+    # -- rewriting ---------------------------------------------------------------------------------
 
     def _keep(self, argument: BlockArgument, port: Port, edit: SignatureEdit) -> None:
         """Replace an argument by this replica's part."""
@@ -321,7 +321,7 @@ def _let_wait(gathers: Sequence[AllGather], before: Operation) -> None:
         new.name_hint = old.name_hint
     for op, part in zip(gathers, fence.results, strict=False):
         op.operands[0] = part
-    # XLA drops what a barrier gives and nothing reads, and then does not wait for it
+    # XLA drops an unread result of a barrier, and then does not wait for it
     for at, operand in enumerate(before.operands):
         if operand is value:
             before.operands[at] = fence.results[-1]

@@ -96,10 +96,10 @@ class _Sharding:
         for op in reversed(dead):
             op.detach()
             op.erase()
-        # the variables that the new arguments are parts of
+        # the variables of which the new arguments are parts
         edit.mark({name: {SHARD_OF: old.type} for name, old in kept.items()})
 
-    # -- what is spread ----------------------------------------------------------------------------
+    # -- choice of updates -------------------------------------------------------------------------
 
     def _choose(self) -> dict[Operation, Update]:
         """Choose the updates to shard over the replicas; log the reasons against the others."""
@@ -176,7 +176,7 @@ class _Sharding:
             self.values.parts[old] = edit.replace(old, part)
         return kept
 
-    # -- how ---------------------------------------------------------------------------------------
+    # -- rewriting ---------------------------------------------------------------------------------
 
     def _scatter(self, op: Operation) -> None:
         local = self.totals[op]  # pyright: ignore[reportArgumentType]

@@ -103,10 +103,10 @@ class _Cutting:
         self.held = self._bytes_held()
         self.anchors = self._anchors()
         self.axes: Mapping[SSAValue, int] = {}
-        # the new values of those that are cut or were sums, and what was made of values
+        # the replacements of values that are cut or were sums, and the conversions of values
         self.local: dict[SSAValue, SSAValue] = {}
         self.made: dict[tuple[SSAValue, int | str | None], SSAValue] = {}
-        # the parameter for which a value is cut
+        # the parameter because of which a value is cut
         self.source: dict[SSAValue, SSAValue] = {}
         self.effects: dict[SSAValue, _Effect] = {}
 
@@ -132,7 +132,7 @@ class _Cutting:
             applied = Applied(self.log.rule, shown[value], (shown[value],), lines[value], note)
             self.log.outcomes.append(applied)
 
-    # -- which -------------------------------------------------------------------------------------
+    # -- choice of cuts ----------------------------------------------------------------------------
 
     def search(self, refused: Collection[SSAValue] = ()) -> CutSearch:
         """Build the search for parameters to cut, except the `refused` ones."""
@@ -213,7 +213,7 @@ class _Cutting:
         port = self.ports.get(value)  # pyright: ignore[reportArgumentType]
         return port.name if port is not None else "?"
 
-    # -- how ---------------------------------------------------------------------------------------
+    # -- rewriting ---------------------------------------------------------------------------------
 
     def _rewrite(self, cuts: Cuts) -> None:
         self.axes = cuts.axes

@@ -22,7 +22,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.passes.engine.rewrite import insert
 from graphopt.passes.parallel.shards import is_number
 
-# the key that ops on items of the same stacks share
+# the key shared by ops on items of the same stacks
 Key = tuple[Any, ...]
 
 

@@ -26,7 +26,7 @@ from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.storage.repetitions import Numbers, Repetition, runs
 
 _NUMBERS = ("rng_id", "other_rng_id")
-# a result of an op of a layer: which op of the layer, and which of its results
+# a result in a layer: the position of its op in the layer, and its index
 Made = tuple[int, int]
 
 
@@ -54,13 +54,13 @@ class Wiring:
 
     span: LayerSpan
     carried: dict[Made, SSAValue] = field(default_factory=dict[Made, SSAValue])
-    """The values from layer to layer, with those that the first layer reads in their place."""
+    """The values that layers pass on, each with the value that the first layer reads instead."""
     reads: dict[tuple[int, int], Made] = field(default_factory=dict[tuple[int, int], Made])
-    """The operands that read what is carried."""
+    """The operands that read carried values."""
     items: dict[tuple[int, int], tuple[SSAValue, ...]] = field(
         default_factory=dict[tuple[int, int], tuple[SSAValue, ...]]
     )
-    """The operands that read other state in each layer, with that of each layer."""
+    """The operands that read different state in each layer, with the state of each layer."""
     rng_stride: int = 0
 
 
@@ -99,7 +99,7 @@ def _in_a_row(ops: Sequence[Operation], run: Repetition, longest: int) -> list[i
     """List the multiples of the period, up to `longest`, whose second layer reads the first."""
     first = ops[run.begin : run.begin + 2 * longest]
     place = {op: at for at, op in enumerate(first)}
-    # by period, by how much the number of values that are read so is more than one period before
+    # by period, the change in the number of values that the second layer reads from the first
     more = np.zeros(longest + 2, np.int64)
     for at, op in enumerate(first):
         for value in op.operands:

@@ -39,12 +39,14 @@ from graphopt.passes.storage.repetitions import Repetition
 from graphopt.passes.storage.stacked_state import state_arguments
 
 BEGINNINGS = 32
-"""The beginnings of layers that are tried; each is looked at in all layers."""
+"""The most layer beginnings to try; each is tried on all layers."""
 LARGE = 4 << 20
-"""The most bytes of parameters of a layer in a loop, which copies them in each step: with more it
-took 1.1 to 1.3 of the time, and for few rows with a derivative up to 1.7."""
+"""The most bytes of a layer's parameters in a loop, which copies them in each step.
+
+With more, a loop took 1.1 to 1.3 times as long, and up to 1.7 times for few rows with a derivative.
+"""
 MANY = 48
-"""The layers that take so long to compile one by one that this counts more."""
+"""The number of layers from which the time to compile them one by one counts more."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.storage.stacked_state import Names, stack_at_rest, state_arguments
 
 FACTORS = {"beta1_pow": "beta1", "beta2_pow": "beta2"}
-"""The attribute by which an update by Adam multiplies each of its counters."""
+"""The attribute by which Adam multiplies each of its counters in an update."""
 Kind = tuple[float, Attribute]
-"""The factor and the type that the counters of one stack share."""
+"""The factor and the type that all counters of a stack share."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from graphopt.passes.storage.stacked_state import (
 
 NOT_STATE = Reason("not-state", "it does not update whole variables of the scope, each once")
 LARGEST = 64 * 1024
-"""The bytes of the largest parameter whose gradient is worth copying into a stack."""
+"""The most bytes of a parameter whose gradient is worth copying into a stack."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from graphopt.passes.storage.batch_stacked_ops import norms_of_items
 from graphopt.passes.storage.stack_state import LARGEST, OneUpdate, made_of, ones_of
 
 Column = tuple[SSAValue, ...]
-"""The values that ops which are alike have in one place, each of another parameter."""
+"""The values at one position of like ops, each for another parameter."""
 
 
 @dataclass(frozen=True)
@@ -225,18 +225,18 @@ class _Packing:
             if len(ops) == len(column):
                 yield cast("list[PdOp]", ops)
 
-    # -- the block after it ------------------------------------------------------------------------
+    # -- the rest of the block ---------------------------------------------------------------------
 
     def _replace(self) -> None:
         """Let all other ops read items of the stacks, and remove the packed ops."""
         values: dict[SSAValue, SSAValue] = {}
         for column, stack in self.stacks.items():
             if isinstance(stack.owner, Stack):
-                continue  # it reads the values, each of which has another maker
+                continue  # it reads the values, and each has its own producer
             if all(use.operation in self.packed for value in column for use in value.uses):
                 continue
             owner = cast(PdOp, stack.owner)
-            # XLA would compute the stack again in the kernel of each item
+            # without a fence, XLA would compute the stack again in the kernel of each item
             fence = Fence.make([stack], [], location=owner.location)
             apart = Unbind.make(fence.results[0], location=owner.location)
             self.block.insert_ops_after([fence, apart], owner)

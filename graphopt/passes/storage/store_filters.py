@@ -128,7 +128,7 @@ class _Turning:
         self.block = self.function.body.block
         self.stored = stored
         self.transposed: dict[SSAValue, SSAValue] = {}
-        """By a value in the variables' order: the same value in the order of stored filters."""
+        """A value in the variables' order -> the same value in the order of stored filters."""
         self.made: list[Transpose] = []
 
     def run(self) -> None:

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from graphopt.passes.table.pipeline import passes_of
 
 FLAG = "added pass"
-"""The words for an added pass where reports have the flag of one."""
+"""The text that reports show for an added pass in place of a flag."""
 
 GivenPass = str | type[ModulePass] | ModulePass
 _of_block: ContextVar[tuple[ModulePass, ...]] = ContextVar("_of_block", default=())

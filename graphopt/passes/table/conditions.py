@@ -9,7 +9,7 @@ from typing import Any
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 
-# in place of a flag: rows that run with every strategy; on a platform, with none, too
+# in place of a flag: rows for every strategy, and rows for every program, even without one
 ANY_STRATEGY, ANY_PROGRAM = "any strategy", "any program"
 ANY_OF_LAYERS = "any fusion of layers"
 
@@ -36,7 +36,7 @@ class When:
         return When(self.flag, lambda context: not self.holds(context))
 
 
-# -- when ------------------------------------------------------------------------------------------
+# -- conditions ------------------------------------------------------------------------------------
 
 
 def flag(name: str) -> When:
@@ -56,9 +56,9 @@ def kernel(*libraries: str) -> When:
 
 
 MEASURED = When(ANY_PROGRAM, lambda context: context.measure is not None and context.trainers == 1)
-"""Kernels are measured on the devices; several trainers all compile the same, by the rules."""
+"""Kernels are measured on the devices; several trainers must compile alike, and follow rules."""
 ASKS_FOR_KERNELS = When(ANY_PROGRAM, lambda context: context.kernels is not None)
-"""A flag lets other kernels than XLA's compute ops on CPUs."""
+"""A flag allows kernels other than XLA's for ops on CPUs."""
 
 
 def reduces(reduction: str) -> When:
@@ -70,7 +70,7 @@ def reduces(reduction: str) -> When:
 
 
 WITH_STRATEGY = When(ANY_STRATEGY, lambda context: bool(context.flags))
-"""There is a strategy; a plain program runs as it was written."""
+"""There is a strategy; a program without one runs as written."""
 _OF_LAYERS = tuple(
     flag(name)
     for name in (
@@ -78,15 +78,15 @@ _OF_LAYERS = tuple(
     )
 )  # fmt: skip
 FUSES_LAYERS = When(ANY_OF_LAYERS, lambda context: any(when.holds(context) for when in _OF_LAYERS))
-"""A flag fuses attention or linear layers, which programs have in other forms, too."""
+"""A flag fuses attention or linear layers, which programs may also have in other forms."""
 REPLICATED = When("data parallel", lambda context: context.communicates)
 """Several replicas run the program; one device has no collectives."""
 CUT = When("tensor_parallel_degree", lambda context: context.model > 1)
 """Several devices compute each replica."""
 ON_ONE_DEVICE = ~(REPLICATED | CUT)
-"""One device runs the program, and has all of its state."""
+"""One device runs the program and holds all of its state."""
 RECOMPUTES = When("checkpoints", lambda context: context.recompute)
-"""The program names checkpoints for its derivative (RecomputeOptimizer)."""
+"""The program names checkpoints for recomputation (RecomputeOptimizer)."""
 SEVERAL_TRAINERS = When("num_trainers", lambda context: context.trainers > 1)
 """Several processes train together."""
 SCALED = When(
@@ -95,7 +95,7 @@ SCALED = When(
         context.loss_scale == "Customized" or (context.loss_scale != "One" and context.ranks > 1)
     ),
 )
-"""The seed of the derivative is not one."""
+"""The initial gradient of the loss is not one."""
 
 
 # -- options ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def rolling(context: PassContext) -> Options:
     wanted = context.recompute or bool(context.flags.get("memory_optimize"))
     in_parts = context.communicates and context.reduction == "Reduce"
     if in_parts and context.flags.get("shard_parameters"):
-        return {"recompute": wanted}  # a loop gathers the parameters of a layer at a time
+        return {"recompute": wanted}  # a loop gathers the parameters of one layer at a time
     return {"recompute": wanted, **apart(context)}
 
 

@@ -21,31 +21,31 @@ class PassContext:
 
     flags: Flags
     asked: frozenset[str] = frozenset()
-    """The flags that the user has set; `explain` is silent about the others' lack of effect."""
+    """The flags that the user has set; `explain` reports only these when they have no effect."""
     replicas: int = 1
-    """The number of replicas of a process, over which state is spread."""
+    """The number of replicas of a process, over which state is sharded."""
     data_parallel: bool = False
     loss_grad: str = ""
     sample_weighted: bool = False
-    """Replicas count by their rows."""
+    """True if replicas are weighted by their rows."""
     platform: str = ""
-    """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
+    """The platform of the run: cpu, gpu or tpu; empty for a program that may run anywhere."""
     precision: str = ""
-    """The precision of float32 products on GPUs: TF32, or FLOAT32."""
+    """The precision of float32 products on GPUs: TF32 or FLOAT32."""
     attention_kernel: str = ""
-    """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
+    """The library with an attention kernel for the devices: cudnn, pallas, or empty."""
     measure: Measure | None = None
-    """Measures kernels of GPUs and TPUs; None where passes go by their rules."""
+    """Measures kernels on GPUs and TPUs; None where passes follow their own rules."""
     kernels: tuple[str, ...] | None = None
-    """The forms of oneDNN's kernels that were tried on this machine; None for without them."""
+    """The forms of oneDNN kernels that were tried on this machine; None for no such kernels."""
     no_kernels: str = ""
-    """The reason why there are no more of them."""
+    """The reason why `kernels` has no other forms."""
     recompute: bool = False
-    """The program says itself that derivatives compute activations again."""
+    """True if the program itself requests recomputation of activations in derivatives."""
     without: frozenset[str] = frozenset()
-    """The names of passes to leave out."""
+    """The names of the passes to skip."""
     added: tuple[ModulePass, ...] = ()
-    """Passes that are not in the table."""
+    """Passes outside of the table."""
 
     @property
     def trainers(self) -> int:

@@ -37,11 +37,11 @@ from graphopt.passes.table.report import (
 
 SCHEMA = 2
 EVERYTHING = "all"
-"""In place of a flag or pass: every one of them, op by op."""
+"""In place of a flag or pass: report every pass, op by op."""
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
 NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 
-# what passes join of which kind of op
+# pass -> the kind of op that it joins
 JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
 
 
@@ -257,7 +257,7 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
     near = report.near_misses(ran.pass_name)
     if ran.flag in AUTOMATIC and not (report.times(ran) or declined):
-        return  # a clean-up that found nothing to clean
+        return  # a clean-up that changed nothing
     counts = f"applied {times(len(applied))}, declined {times(len(declined))}"
     if ran.pass_name in JOINED:
         after = report.after[JOINED[ran.pass_name]]

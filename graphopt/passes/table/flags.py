@@ -39,7 +39,7 @@ class GradientScaleStrategy(Enum):
     Customized = 2
 
 
-# words that several flags share
+# texts that several flags share
 _IR = "CPU, GPU, TPU: fewer ops in the IR and one derivative for the whole; XLA fuses either form"
 _COUNT = "op counts of `explain`; `graphopt-opt --build-strategy`"
 _ATTENTION = (

@@ -96,7 +96,7 @@ class PassRun:
         self.count = self.report.ops_before
         self.sweeps = 0
         self.blocks: BlockLog | None = None
-        # the fusions of later steps, and the near misses of earlier ones
+        # the fusions of later steps, and the near misses of earlier steps
         self.ahead: list[tuple[str, Fusion]] = []
         self.earlier: NearMisses | None = None
         self.cost = Cost()
@@ -153,9 +153,9 @@ class PassRun:
         if compared is not None:
             outcomes[:] = compared.judge(fusions, outcomes)
         fired = Counter(o.rule for o in outcomes if isinstance(o, Applied))
-        if savings.ops and not fired:  # the sweep failed validation and has been undone
+        if savings.ops and not fired:  # the sweep failed validation and was undone
             self.blocks = BlockLog(self.module)
-        # what is of no pass, such as the walk and the checks, is shared evenly
+        # time outside of the passes, such as for the walk and the checks, is divided evenly
         shared = (time.perf_counter() - start - sum(own.values())) / max(len(fusions), 1)
         after = self._note(outcomes)
         if near is not None:

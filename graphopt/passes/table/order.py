@@ -236,4 +236,4 @@ ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 REQUIRED = frozenset(row.pass_name for row in ROWS if row.is_required)
-"""The passes whose ops several devices require."""
+"""The passes whose ops a run on several devices requires."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 PARSE, TRACE, LOWER, XLA, LOAD = "parse", "trace", "lower", "XLA", "load"
 EXPLAIN = "explain"
-"""The part of a report, beside the compilation: it looks for near misses and counts costs."""
+"""The part that only the report needs: the search for near misses and the cost counts."""
 
 REQUESTED = "requested"
-"""In place of a part: the feeds for which an executable was needed, and why."""
+"""In place of a part: feeds that required an executable, and why."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CompilationPart:
     of: str = ""
     why: str = ""
     fix: str = ""
-    """Of what was requested the reason, and what to do so that it is not needed again."""
+    """For a request: `why` the executable was needed, and the `fix` that avoids it."""
 
 
 def requested_for(parts: Sequence[CompilationPart], sizes: str) -> list[CompilationPart]:

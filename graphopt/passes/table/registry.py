@@ -24,18 +24,18 @@ GROUP = "graphopt.passes"
 Loader = Callable[[], "type[ModulePass]"]
 P = TypeVar("P", bound="type[ModulePass]")
 
-# the ones of xDSL that make sense on our programs: pass name -> (module, class)
+# the passes of xDSL that make sense for our programs: pass name -> (module, class)
 _XDSL = {
     "canonicalize": ("canonicalize", "CanonicalizePass"),
     "dce": ("dead_code_elimination", "DeadCodeElimination"),
 }
 APART = {"keep-caches": ("graphopt.passes.padding.growing", "KeepCaches")}
-"""Of no row of the table: the runtime applies them where feeds show that they are of use."""
+"""Passes outside of the table: the runtime applies them where the feeds show that they help."""
 XDSL_PASSES = {
     "canonicalize": "Apply the canonicalization patterns of all ops.",
     "dce": "Remove ops without readers.",
 }
-"""The same with what they do."""
+"""The same passes of xDSL, with their effects."""
 _registered: dict[str, type[ModulePass]] = {}
 
 

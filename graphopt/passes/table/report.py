@@ -43,11 +43,11 @@ class Ran:
     ops_after: int = 0
     numerics: Numerics | None = None
     sweep: int = 0
-    """The number of the sweep; passes of one number share it, with its op counts."""
+    """The number of the sweep; passes with one number share the sweep and its op counts."""
     removed: int = 0
-    """The ops that the pass itself took away, less those that it added."""
+    """The ops that the pass itself removed, minus the ops that it added."""
     saved: Cost | None = None
-    """The cost that it took away; None unless the run collects details."""
+    """The cost that the pass removed; None unless the run collects details."""
 
     @property
     def is_required(self) -> bool:
@@ -99,29 +99,29 @@ class Report:
     detailed: bool = False
     """True when near misses, costs and blocks were collected."""
     blocks: list[CodeBlock] = field(default_factory=list[CodeBlock])
-    """The layers and blocks before the first fusions, and what these made of them."""
+    """The layers and blocks before the first fusions, with the fusions in each."""
     cost_before: Cost = field(default_factory=Cost)
     cost_after: Cost = field(default_factory=Cost)
     before: Counter[str] = field(default_factory=Counter[str])
     after: Counter[str] = field(default_factory=Counter[str])
     prepared: int = 0
-    """The ops beside those after that compute with parameters once, and not in each step."""
+    """The ops, not counted in `after`, that prepare parameters once and not in each step."""
     in_groups: int = 0
-    """The ops in the groups, each of which is one of the ops after."""
+    """The ops inside groups; `after` counts each group as one op."""
     deciding: tuple[str, ...] = ()
-    """The feeds of a few numbers that decide sizes, where nothing else does."""
+    """The feeds of a few numbers that alone decide sizes."""
     by_op: tuple[ByOp, ...] = ()
-    """The ops for which the program runs op by op; empty for one that is compiled as a whole."""
+    """The ops that make the program run op by op; empty if it is compiled as a whole."""
     kept_gradients: tuple[str, ...] = ()
     """The reasons why gradient operators stayed operators, one per backward pass."""
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
     traffic: list[Traffic] = field(default_factory=list[Traffic])
-    """The collectives between replicas, with details: after each step that changed them."""
+    """The collectives between replicas after each step that changed them; empty without details."""
     parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
-    """The parts of the compilation but the passes, noted when they are done."""
+    """The parts of the compilation except the passes, in the order in which they ended."""
     measured: Measured | None = None
-    """The times of steps, where they were requested."""
+    """The times of steps, if they were measured."""
     validation: Validation | None = None
     """The findings of `--validate`; None without it."""
 
@@ -160,8 +160,8 @@ class Report:
 # -- passes, refusals, layers and blocks -----------------------------------------------------------
 
 AUTOMATIC = (ANY_PROGRAM, ANY_STRATEGY, ANY_OF_LAYERS)
-"""In place of a flag: passes that run without one."""
-# reasons to decline that say that the ops are fused all the same
+"""The texts that stand in place of a flag for passes that run without one."""
+# reasons to decline under which another rule or pass fuses the ops
 _HAD = ("left-to-larger", TAKEN)
 
 
@@ -182,11 +182,11 @@ class PassRow:
     saved: Cost
     seconds: float
     asked: bool
-    """The user set its flag, or named the pass."""
+    """True if the user set the flag, or named the pass."""
     required: bool = False
-    """Several devices require its ops; it is no optimisation."""
+    """True if several devices require its ops; then it is no optimization."""
     gained_ms: float | None = None
-    """The milliseconds of a step that the flag saves, where that was measured."""
+    """The milliseconds of a step that the flag saves, if measured."""
 
     @property
     def name(self) -> str:
@@ -214,7 +214,7 @@ class RefusalRow:
     near: bool
     asked: bool
     had: bool = False
-    """The ops are fused all the same, by another pass."""
+    """True if another pass fuses the ops."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def _is_had(item: Declined | NearMiss) -> bool:
     return item.reason.name in _HAD or (isinstance(item, NearMiss) and item.had)
 
 
-# the parts of a sentence about a single case: values, numbers
+# the parts of a sentence that belong to a single case: values, quoted names, numbers
 _OWN = re.compile(r"%\S+|'[^']*'|\d+")
 
 
@@ -409,7 +409,7 @@ def report_line(report: Report) -> str:
     """Format the time that only the report needs; "" if nothing was collected for one."""
     took: dict[str, float] = {}
     for row in time_rows(report):
-        if row.kind == EXPLAIN:  # the page runs the passes again, for each stage
+        if row.kind == EXPLAIN:  # a page runs the passes again, for each stage
             took[row.of] = took.get(row.of, 0.0) + row.seconds
     told = (f"this report: {milliseconds(took[of])} ms more, for {of}" for of in took)
     return "\n".join(told)

@@ -16,7 +16,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.order import ROWS, Phase, Row
 from graphopt.passes.table.pipeline import check_names
 
-# the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
+# the stages that BuildStrategy.debug_graphviz_path keeps, by Paddle's names
 ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
 
 
@@ -43,7 +43,7 @@ def steps(context: PassContext) -> list[PassStep]:
     for phase in Phase:
         rows = [(made, row.flag) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:
-            # values without readers would look like other readers of a pattern's values
+            # unread ops would look like other readers of a pattern's values
             found.append(_clean_up())
             if rows:
                 passes, flags = zip(*rows, strict=True)

@@ -103,7 +103,7 @@ class Setting:
     convert: Callable[[Any], Any] = as_flag
     _: KW_ONLY
     freezes: bool = True
-    """Finalising the strategy freezes it."""
+    """True if finalizing the strategy freezes the setting."""
     effect: str = ""
     name: str = field(default="", init=False)
 
@@ -151,18 +151,18 @@ class BuildFlag(Setting):
     """
 
     paddle: str = "1.8, 2.6, 3.3"
-    """The versions of Paddle, of these three, that have the flag."""
+    """The versions of Paddle that have the flag, of 1.8, 2.6 and 3.3."""
     pattern: str = ""
     observe: str = "`explain`"
     no_effect: str = ""
-    """The reason why nothing here depends on it."""
+    """The reason why nothing in graphopt depends on the flag."""
     obeyed: str = ""
-    """The use that the runtime itself makes of it."""
+    """The runtime's own use of the flag."""
     unsupported: str = ""
-    """The reason why no program can run with it, and what to do instead."""
+    """The reason why no program can run with the flag, and what to do instead."""
     ruled_out: Conflict | None = None
     idle: str = ""
-    """The reason why no pass runs though it is on, where that is not the number of devices."""
+    """The reason why no pass runs although the flag is on, except the number of devices."""
 
     def refusal(self, context: PassContext) -> str:
         """Return the reason why the flag is set and not obeyed; "" when it is."""
@@ -185,7 +185,7 @@ class Settings(WithFacts):
     values: dict[str, Any]
     is_finalized: bool
 
-    if not TYPE_CHECKING:  # with it, type checkers would take any name for a setting
+    if not TYPE_CHECKING:  # type checkers would otherwise accept any name as a setting
 
         def __setattr__(self, name: str, value: Any) -> None:
             self._set(name, value)

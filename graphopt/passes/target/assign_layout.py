@@ -60,7 +60,7 @@ class _Layouts:
     def __init__(self, fixed: set[SSAValue], log: RewriteLog) -> None:
         self.fixed, self.log = fixed, log
         self.transposed: dict[SSAValue, SSAValue] = {}
-        """By the result of a transpose back to NCHW: its operand."""
+        """The result of a transpose back to NCHW -> the operand of that transpose."""
         self.made: dict[tuple[Block, SSAValue, Sequence[int]], SSAValue] = {}
 
     def visit(self, op: PdOp) -> None:
@@ -123,7 +123,7 @@ class _Layouts:
                 values[old] = insert(Transpose.make(result, perm=FIRST), op)
                 self.transposed[values[old]] = result
         if not replace(op, values, self.log):
-            self.made.clear()  # a validator has taken the new ops back
+            self.made.clear()  # a validator has undone the new ops
 
     def _move(self, value: SSAValue, perm: Sequence[int], op: PdOp) -> SSAValue:
         """Permute the axes of a value, for `op` and later ops of its block."""

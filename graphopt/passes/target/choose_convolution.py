@@ -38,22 +38,22 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
-# of the first layer of a network: at most so many numbers under a filter and filters, at least so
-# many places of the result; with 48 or 64 filters XLA takes less time
+# for the first layer of a network: the most numbers of a filter, the most filters, and the fewest
+# positions of the result; with 48 or 64 filters XLA takes less time
 MET, FILTERS, WIDE = 3 * 3 * 3, 32, 32 * 32
-# up to so many places for the filter, one matrix product takes 0.6 to 0.8 of XLA's time
+# up to this many positions of the result, one matrix product takes 0.6 to 0.8 of XLA's time
 SMALL = 7 * 7
-# with fewer channels the matrices are too thin
+# with fewer channels, the matrices are too thin
 CHANNELS = 16
-# with fewer channels or tiles of 4 x 4 places, transforming images and filters for Winograd's
-# algorithm takes longer than its products save
+# with fewer channels or fewer tiles of 4 x 4 positions, the transforms of Winograd's algorithm take
+# longer than its products save
 WINOGRAD_CHANNELS, WINOGRAD_TILES, SIDE = 64, 49, 4
-# where the gradient of a filter sums over so many places or more, in the whole batch, a product for
-# each row of the filter takes 0.4 to 0.8 of XLA's time; with fewer channels or places it is slower
+# if the gradient of a filter sums over this many positions of the batch, a product per row of the
+# filter takes 0.4 to 0.8 of XLA's time; with fewer channels or positions it is slower
 PLACES, GRADIENT_CHANNELS = 5000, 32
-# assumed where the size of a batch is not known
+# the assumed size of an unknown batch
 BATCH = 8
-# every position of a filter is read separately; beyond this many XLA's algorithm is as fast
+# each position of a filter is read separately; beyond this many, XLA's algorithm is as fast
 POSITIONS = 7 * 7
 
 

@@ -43,7 +43,7 @@ from graphopt.passes.target.group_growth import Growth, OpGroup, restore_order
 from graphopt.passes.target.outlining import copied_body, stand_in, taken_out
 
 ELEMENT = 4
-"""Bytes of an element in a kernel, which computes in float32."""
+"""The bytes of an element in a kernel, which computes in float32."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class KernelLimits:
 LIMITS: Mapping[str, KernelLimits] = {
     # 32 registers for each of 256 threads; at most all registers of a multiprocessor
     "gpu": KernelLimits("triton", 32 * 2**10, 256 * 2**10, 1, 64, 0),
-    # half of the 16 MiB next to a core, as blocks of the next step are read in advance
+    # at most half of a core's 16 MiB of memory, as blocks of the next step are prefetched
     "tpu": KernelLimits("mosaic", 2 * 2**20, 8 * 2**20, 32, 512, 128),
 }
 
@@ -137,7 +137,7 @@ class ChooseGroupKernel(RewritePass):
 
 
 Rates = Callable[[FusionGroup, RowKernel], KernelTime]
-"""The time of a kernel in a group as a part of that without."""
+"""The time of a group with a kernel, as a fraction of its time without."""
 
 
 def _rate(

@@ -26,24 +26,24 @@ from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
 ONEDNN = "onednn"
-# a form is a kind of op and of layout that oneDNN is configured for
+# a form: a kind of op and of operand layout for which oneDNN is configured
 PRODUCT, BATCHED, HALF, CONVOLUTION, EPILOGUE = FORMS = (
     *("product", "batched", "half"),
     *("convolution", "epilogue"),
 )
-# fewer terms of each sum, or a thinner matrix, and XLA is as quick
+# with fewer terms in each sum, or a thinner matrix, XLA is as fast
 TERMS, SIDE = 256, 16
-# of the two multiplied sizes of the result: below, the call costs more than it saves
+# the fewest elements of a result matrix: below, the call costs more than it saves
 ELEMENTS = 32 * 32
-# a filter meets so many numbers at each place or more
+# the fewest terms of a sum, the fewest filters, and the most positions of a filter
 MET, CHANNELS, POSITIONS = 64, 16, 7 * 7
-# of the result for each place of which filters that are not packed are read: they are packed in
-# each step, which takes longer than the kernel saves where there are few
+# the fewest positions of the result for filters that are not packed: they are packed in each step,
+# which takes longer than the kernel saves at fewer positions
 PLACES = 400
-# the algorithms that are those of the gradient of the filter, under a kernel
+# algorithms that, beside a kernel, are only used for the gradient of the filter
 OF_FILTER = ("rows", "patches")
 BATCH = 8
-"""The size that is assumed where that of a batch is not known."""
+"""The assumed size of an unknown batch."""
 
 NOT_TRAINED = Reason("not-trained", "XLA is as quick where no operand is transposed on the left")
 BOTH_TRANSPOSED = Reason("both-transposed", "both operands are transposed")
@@ -120,7 +120,7 @@ def _product_sizes(
     x: tuple[int, ...], y: tuple[int, ...], unknown: int, *, left: bool, right: bool, one: bool
 ) -> tuple[int, int, int]:
     """Return the terms, rows and columns of the product whose left operand is transposed."""
-    # of x^T y forward, and else of the gradient of y
+    # of x^T y forward if x is transposed, and otherwise of the gradient of y
     sums = x[-2:-1] if left or not one else x[:-1]
     columns = y[-2] if right else y[-1]
     known = [unknown if size == UNKNOWN else size for size in (*sums, x[-1], columns)]

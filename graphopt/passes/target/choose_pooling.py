@@ -14,7 +14,7 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
-# every position of a window is read separately; beyond this many XLA's algorithm is as fast
+# each position of a window is read separately; beyond this many, XLA's algorithm is as fast
 POSITIONS = {"max": 7 * 7, "avg": 3 * 3}
 
 

@@ -153,7 +153,7 @@ def _made_axis(layer: PdOp, rank: int) -> int:
 def _scale_weight(new: _Before, layer: PdOp, weight: SSAValue, factor: SSAValue) -> SSAValue:
     """Multiply each part of the weight by the factor of the channel that it makes."""
     shape = shape_of(weight.type)
-    if isinstance(layer, ConvTransposeBase):  # filters [in, out / groups, ...]
+    if isinstance(layer, ConvTransposeBase):  # filters are [in, out / groups, ...]
         groups, (into, out, *kernel) = layer.attr("groups"), shape
         if groups == 1:
             return new(Multiply.make(weight, new.along(factor, len(shape), 1)))

@@ -39,7 +39,7 @@ class GroupOps(RewritePass, ABC):
 
     numerics = Numerics.BIT_EXACT
     reductions: ClassVar[bool]
-    """True for groups with reductions, norms and products as well."""
+    """True for groups that may also contain reductions, norms and products."""
     least: int = LEAST_GAIN
     most: int = MOST_OPS
 
@@ -83,7 +83,7 @@ class Grouping:
         self.kept_inputs: set[SSAValue] = set()
         """The values that derivatives of the groups made so far read and keep."""
         self.waiting: dict[Operation, OpGroup] = {}
-        """The ops of the groups that are decided later, of which nothing is known yet."""
+        """The ops of the groups that are not yet decided."""
 
     def make(self, groups: Sequence[OpGroup]) -> None:
         """Put a `pd.fusion_group` in the place of each group that gains enough."""

@@ -76,29 +76,29 @@ KINDS: tuple[GroupKind, ...] = (
 )  # fmt: skip
 
 LEAST_GAIN = 64 * 1024
-"""Bytes that a group saves at least: 12 us of copying at 5 GB/s, more than a loop costs to start.
+"""The bytes that a group must save: 12 us of copying at 5 GB/s, more than a loop costs to start.
 
-A group below stays loose ops, which are faster to compile.
+Ops of a smaller group stay separate, which is faster to compile.
 """
 
 MOST_OPS = 64
-"""Ops in a group at most.
+"""The most ops in a group.
 
-A policy, no measurement: the time to compile a fused loop grows with its length.
+A policy, not a measurement: the time to compile a fused loop grows with its length.
 """
 
 WORK_FOR_A_BYTE = 0.1
-"""Bytes kept that repeating one unit of work is worth.
+"""The kept bytes that are worth repeating one unit of work.
 
-A policy, no measurement: memory is the aim, and the backward pass reads in any case what a kept
-value would be computed from.
+A policy, not a measurement: memory is the aim, and the backward pass reads the operands of a kept
+value in any case.
 """
 
 REPEATED_BY_XLA = 2
-"""Elementwise ops in a row that XLA computes again by itself, rather than keep their results.
+"""The elementwise ops in a row that XLA itself recomputes instead of keeping their results.
 
 Temporary bytes of training steps on a CPU: layers of `h + tanh(a) * sigmoid(b)` keep neither
-activation, where 24 functions in a row keep 17 results.
+activation, while 24 functions in a row keep 17 results.
 """
 
 NEED_NO_OPERANDS = (Mean, Sum, Cast, Scale, shape.Expand, ExpandAs)

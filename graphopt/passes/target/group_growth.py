@@ -33,7 +33,7 @@ class OpGroup:
 
     ops: list[PdOp]
     copied: list[PdOp] = field(default_factory=list[PdOp])
-    """Ops that are computed in other places, too."""
+    """Ops that are also computed outside of the group."""
 
 
 class Growth:
@@ -57,7 +57,7 @@ class Growth:
         self.place = {op: number for number, op in enumerate(self.order)}
         self.group_of: dict[Operation, OpGroup] = {}
         self.borders: list[tuple[PdOp, Reason]] = []
-        """The ops that are not in a group that reads them, and why not."""
+        """The ops that stay outside of the groups that read them, with the reasons."""
         self._next_effect = dict(effects_in_order(block))
         self._readers: dict[Operation, list[Operation]] = {}
         for op in reversed(self.order):

@@ -116,7 +116,7 @@ def _cheapest(
         edges[("computed", unit), ("value", unit)] = cost[unit]
         for other in flow.read.get(unit, ()):
             edges[("value", other), ("computed", unit)] = UNCUT
-    # what is on the side of the source is not computed again
+    # units on the side of the source are not recomputed
     side = source_side(edges, SOURCE, SINK)
     used = flow.before(flow.needed, lambda unit: ("computed", unit) in side)
     kept = [unit for unit in used if ("computed", unit) in side]

@@ -151,7 +151,7 @@ def _pad_channels(op: PdOp) -> ChannelsLast | None:
     return ChannelsLast((0,), attrs={"paddings": moved})
 
 
-# the rules of ops whose traits say too little; the first match counts
+# rules for ops whose traits are not enough; the first match counts
 _RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], ChannelsLast | None]], ...] = (
     ((Conv2d, DepthwiseConv2d, Conv2dTranspose, Pool2d), _by_format("data_format")),
     ((BatchNormBase,), _batch_norm),

@@ -32,7 +32,7 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
-# values larger than their operands by this factor are computed in the step
+# results larger than their operands by more than this factor are computed in each step
 GROWTH = 2
 
 
@@ -114,7 +114,7 @@ def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
         for op in reversed(moved):
             op.detach()
             op.erase()
-        # only `@prepare` reads it now
+        # read only by `@prepare` from now on
         edit.drop([argument for argument in edit.state.values() if not argument.uses])
 
 

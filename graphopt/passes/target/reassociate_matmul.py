@@ -22,7 +22,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiat
 # The search for the best order is cubic in the length of a chain.
 LONGEST = 32
 SIZE_UNKNOWN = "size-unknown"
-"""The name of the reason that the program leaves a size open."""
+"""The name of the reason that a size of the program is unknown."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ReassociateMatmul(RewritePass):
     name = "reassociate-matmul"
     numerics = Numerics.REASSOCIATING
     least_gain: float = 1.0
-    """A chain is rewritten when it then takes less than one such part of the multiplications."""
+    """The factor by which the multiplications of a chain must decrease for a rewrite."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)

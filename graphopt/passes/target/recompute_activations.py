@@ -121,7 +121,7 @@ class Chain:
     made: list[int] = field(default_factory=list[int])
     """The bytes of each op's results."""
     crossing: list[int] = field(default_factory=list[int])
-    """The bytes that a cut after each op keeps."""
+    """The bytes kept alive by a cut after each op."""
 
     def __post_init__(self) -> None:
         last: dict[SSAValue, int] = {}

@@ -166,7 +166,7 @@ def _moves_rows_only(update: Update) -> bool:
     if isinstance(update, SparseAdamBase):
         return update.looked_up is not None
     if isinstance(update, Adagrad):
-        return bool(update.attr("epsilon"))  # else it divides zero by zero
+        return bool(update.attr("epsilon"))  # without epsilon, it divides zero by zero
     return type(update) in BY_ROWS
 
 

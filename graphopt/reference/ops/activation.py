@@ -83,7 +83,7 @@ def softplus(x: Array, beta: float, threshold: float) -> Array:
 
 @rule(ops.Softshrink)
 def softshrink(x: Array, threshold: float) -> Array:
-    # Paddle adds two products with 0 or 1, so infinite numbers give nan
+    # Paddle adds two products with 0 or 1, so infinities give NaN
     above, below = (x > threshold) * 1.0, (x < -threshold) * 1.0
     return (x - threshold) * above + (x + threshold) * below
 

@@ -55,7 +55,7 @@ def as_real(x: Array) -> Array:
 
 Axes = tuple[int, ...]
 OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
-"""The normalisation of the opposite transform that divides by the same number."""
+"""The normalization that has the same divisor in the opposite direction."""
 
 
 @rule(ops.FftC2c)
@@ -69,7 +69,7 @@ def fft_r2c(x: Array, axes: Axes, normalization: Any, forward: bool, onesided: b
     function: Any = np.fft.rfftn if onesided else np.fft.fftn
     if forward:
         return function(x, axes=tuple(axes), norm=normalization)
-    # of real numbers the inverse transform is the conjugate
+    # for real input, the inverse transform is the conjugate of the forward transform
     return np.conj(function(x, axes=tuple(axes), norm=OTHER[normalization]))
 
 

@@ -45,7 +45,7 @@ def full_like(x: Array, value: float, dtypes: Any) -> Array:
 def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
     if dtypes[0].is_differentiable:
         return round_values(values, dtypes[0]).reshape(tuple(shape))
-    # one by one: beside a float all would become floats, which hold no number above 2**53
+    # One by one: a float among them would convert all to float64, which is exact only to 2**53.
     each = [convert_as_x86(value, dtypes[0]) for value in values]
     return np.array(each, dtypes[0].numpy).reshape(tuple(shape))
 

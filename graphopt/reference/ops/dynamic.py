@@ -35,7 +35,7 @@ def unique(x: Array, axis: Ints) -> tuple[Array, ...]:
 @rule(ops.UniqueConsecutive)
 def unique_consecutive(x: Array, axis: Ints) -> tuple[Array, ...]:
     items = np.moveaxis(x, axis[0], 0) if axis else np.reshape(x, -1)
-    # two items that follow each other are the same where no element of them differs
+    # consecutive items are equal if no element differs
     changes = np.not_equal(value_of(items)[1:], value_of(items)[:-1])
     is_new = np.any(changes, axis=tuple(range(1, items.ndim)))
     is_new = np.concatenate([np.ones(min(1, len(items)), bool), is_new])

@@ -18,7 +18,7 @@ from graphopt.reference.tape import Array
 def half_away(x: Array) -> Array:
     """Round to the nearest integer, halves away from zero."""
     down = np.trunc(x)
-    # the sum of -0 and 0 is 0, that of -0 and -0 is -0
+    # -0 + 0 is 0, and -0 + -0 is -0
     return down + np.copysign(np.where(np.abs(x - down) >= 0.5, 1.0, 0.0), x)
 
 

@@ -37,15 +37,15 @@ def cross_entropy_with_softmax(
         numbers = np.expand_dims(label, axis) if label.ndim < logits.ndim else label
         counts = numbers != ignore_index
         score = _pick_elements(scores, np.where(counts, numbers, 0), axis)
-        own = 0.0 - score if use_softmax else -np.log(score)  # a loss of 0 is not -0
+        own = 0.0 - score if use_softmax else -np.log(score)  # a zero loss is 0, not -0
         loss = np.where(counts, own, 0.0)
-    # the gradient flows through the loss alone
+    # only the loss has a gradient
     return hold(np.exp(scores) if use_softmax else scores), loss
 
 
 @rule(ops.BinaryCrossEntropy)
 def bce_loss(x: Array, label: Array) -> Array:
-    # the logarithm is cut at -100, where it has no gradient
+    # the logarithm is clipped at -100, where it has no gradient
     yes = np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), -100.0)
     no = np.where(x < 1, np.log1p(np.where(x < 1, -x, 0.0)), -100.0)
     return -label * np.maximum(yes, -100.0) - (1.0 - label) * np.maximum(no, -100.0)
@@ -61,7 +61,7 @@ def sigmoid_cross_entropy(x: Array, label: Array, normalize: bool, ignore_index:
 @rule(ops.HuberLoss)
 def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     error = y - x
-    size = np.where(error > 0, error, -error)  # of nan, too, the derivative is delta, as in Paddle
+    size = np.where(error > 0, error, -error)  # for NaN, too, Paddle's derivative is delta
     small = size <= delta
     inner = np.where(small, error, 0.0)
     loss = np.where(small, 0.5 * inner * inner, delta * (size - 0.5 * delta))

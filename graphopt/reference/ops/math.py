@@ -58,7 +58,7 @@ def divide(x: Array, y: Array) -> Array:
     zero = y == 0
     down = x // np.where(zero, 1, y)
     inexact = down * y != x
-    # towards zero; unchecked division by zero is -1 as in XLA
+    # truncate; unchecked division by zero gives -1, as in XLA
     towards_zero = down + (inexact & ((x < 0) != (y < 0)))
     return np.where(zero, -1, towards_zero)
 
@@ -75,7 +75,7 @@ def elementwise_pow(x: Array, y: Array) -> Array:
 @rule(ops.FloorDivide)
 def floor_divide(x: Array, y: Array) -> Array:
     down = np.floor_divide(x, y)
-    # as of the lowering, which divides by XLA's rules and then rounds down
+    # as in the lowering, which divides by XLA's rules and then rounds down
     unchecked = np.where((x == 0) | (x.dtype.kind == "u"), -1, -2)
     return np.where(y == 0, unchecked, down) if is_whole(x) else down
 
@@ -88,8 +88,8 @@ def remainder(x: Array, y: Array) -> Array:
     plain = np.where(plain == 0, np.copysign(plain, value_of(x)), plain)
     if not isinstance(x, TapeNode) and not isinstance(y, TapeNode):
         return plain
-    # as a function of x and y it is x - n * y
-    endless = np.isinf(value_of(x))  # of which NumPy makes nan
+    # differentiate it as x - n * y
+    endless = np.isinf(value_of(x))  # NumPy would return NaN
     ratio = np.floor_divide(value_of(x), value_of(y))
     whole = np.where(endless, value_of(x) / value_of(y), ratio)
     return x - whole * y + (plain - (value_of(x) - whole * value_of(y)))
@@ -127,7 +127,7 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool, to: Any)
     else:
         factor, offset = to(scale), to(bias)
     if bias == 0:
-        return x * factor  # without an addition, so -0 stays
+        return x * factor  # no addition, which would change -0
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 

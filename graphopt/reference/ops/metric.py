@@ -20,7 +20,7 @@ def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
 def auc(
     x: Array, label: Array, stat_pos: Array, stat_neg: Array, num_thresholds: int, slide_steps: int
 ) -> tuple[Array, Array, Array]:
-    scores = x[:, -1].astype(np.float32)  # Paddle finds the bucket in this dtype
+    scores = x[:, -1].astype(np.float32)  # Paddle computes buckets in float32
     known = (scores >= 0) & (scores <= 1)
     buckets = (scores * np.float32(num_thresholds))[known].astype(np.int64)
     labels = np.reshape(label, -1)[known]
@@ -29,7 +29,7 @@ def auc(
     for stat, chosen in ((stat_pos, labels > 0), (stat_neg, labels == 0)):
         total = np.bincount(buckets[chosen], minlength=num_thresholds + 1)
         if slide_steps:
-            # the counts of the last batches, their sum, and the number of batches so far
+            # the counts of the latest batches, their sum, and the number of batches so far
             flat = np.reshape(stat, -1)
             rows = np.reshape(flat[:-1].copy(), (slide_steps + 1, num_thresholds + 1))
             rows[flat[-1] % slide_steps] = total
@@ -39,7 +39,7 @@ def auc(
             total = np.reshape(stat, -1) + total
             kept.append(np.reshape(total, stat.shape))
         totals.append(total)
-    # the share of pairs in which the positive one has the higher score, equal ones count half
+    # the share of pairs in which the positive scores higher; ties count half
     positive, negative = (total.astype(np.float64) for total in totals)
     above = np.sum(positive) - np.cumsum(positive)
     pairs, all_pairs = (

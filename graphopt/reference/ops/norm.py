@@ -61,7 +61,7 @@ def batch_norm(
     out = (x - by_channel(center, x, channel)) * by_channel(factor, x, channel)
     if bias is not None:
         out = out + by_channel(bias, x, channel)
-    # the saved variance is the inverse deviation; no gradient comes from statistics
+    # the saved variance is the inverse deviation; statistics have no gradient
     return out, *map(hold, (new_mean, new_variance, center, inverse))
 
 

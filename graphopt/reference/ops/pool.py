@@ -15,9 +15,9 @@ from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
 
 Window = tuple[int, int, int]
-"""Start and end of a window along a dimension, and the number that an average divides by."""
+"""The start and end of a window along an axis, and the divisor of an average."""
 NONE = float(np.finfo(np.float32).min)
-"""The maximum of a window beyond the image, whatever the dtype."""
+"""The maximum of a window outside of the image, whatever the dtype."""
 
 
 def _windows(
@@ -29,7 +29,7 @@ def _windows(
     found: list[Window] = []
     for at in range(number):
         start = at * stride - pad[0]
-        # Paddle lets the end reach as far as the padding in front does
+        # Paddle lets windows end as far outside as the padding before the axis
         end = min(start + own, size + pad[0])
         first, last = max(start, 0), min(end, size)
         found.append((first, last, last - first if exclusive else end - start))
@@ -119,7 +119,7 @@ def max_pool_with_index(
     values, counts = value_of(x), tuple(map(len, windows))
     best = np.full((*x.shape[:2], *counts), -np.inf, x.dtype)
     where = np.full(best.shape, -1)
-    # one place of all windows after the other; of equal elements the first one counts
+    # one position of all windows at a time; the first of equal elements counts
     for place in itertools.product(*(range(max(n for *_, n in part)) for part in windows)):
         starts = [
             np.array([first + step for first, _, _ in part])
@@ -130,7 +130,7 @@ def max_pool_with_index(
         found = values[(slice(None), slice(None), *grid)]
         rows = [a < end for a, end in zip(starts, ends, strict=True)]
         inside = np.meshgrid(*rows, indexing="ij", sparse=True)
-        larger = (found > best) | (np.isnan(found) & ~np.isnan(best))  # the first nan counts
+        larger = (found > best) | (np.isnan(found) & ~np.isnan(best))  # the first NaN counts
         better = functools.reduce(np.logical_and, inside) & ((where < 0) | larger)
         best = np.where(better, found, best)
         where = np.where(better, np.ravel_multi_index(grid, sizes), where)

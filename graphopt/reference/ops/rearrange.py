@@ -74,7 +74,7 @@ def set_value(
     decrease_axes: Ints,
 ) -> Array:
     key = _key(input.ndim, axes, starts, ends, steps)
-    # which element of the slice, if any, each element of the input is
+    # the index in the slice of each input element, -1 for none
     numbers = np.full(input.shape, -1)
     place = numbers[key]
     place[...] = np.arange(place.size).reshape(place.shape)

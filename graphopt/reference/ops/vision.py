@@ -197,7 +197,7 @@ def _reflect_positions(at: Array, size: int, align_corners: bool) -> Array:
 @rule(ops.GridSample)
 def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
     places: list[Array] = []
-    # the last coordinate of a point is that along the first spatial axis
+    # the last coordinate of a point belongs to the first spatial axis
     for axis, size in enumerate(reversed(x.shape[2:])):
         share = grid[..., axis] + 1.0
         at = share * ((size - 1) / 2) if align_corners else (share * float(size) - 1.0) / 2.0
@@ -216,7 +216,7 @@ def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corne
 @rule(ops.AffineGrid)
 def affine_grid(theta: Array, output_shape: Ints, align_corners: bool) -> Array:
     sizes = output_shape[2:]
-    # the centres of pixels between two edges; with `align_corners` the outer ones are the edges
+    # pixel centers between -1 and 1; with `align_corners`, the outer centers are -1 and 1
     lines = [
         np.linspace(-1, 1, size)
         if align_corners and size > 1
@@ -230,7 +230,7 @@ def affine_grid(theta: Array, output_shape: Ints, align_corners: bool) -> Array:
     return np.reshape(out, (theta.shape[0], *sizes, len(sizes)))
 
 
-# Pixels and channels in another order -----------------------------------------------------------
+# Permutations of pixels and channels ------------------------------------------------------------
 
 
 @rule(ops.PixelShuffle)
@@ -264,8 +264,8 @@ def channel_shuffle(x: Array, groups: int, data_format: str) -> Array:
 
 @rule(ops.SpaceToDepth)
 def space_to_depth(x: Array, blocksize: int) -> Array:
-    # Paddle's operator writes pixels as for a larger image of fewer channels, the offset in a block
-    # before the channel, and then calls the result a smaller image of more channels
+    # Paddle's operator writes the pixels of a larger image with fewer channels, with the offset in
+    # a block before the channel, and then reshapes it to a smaller image with more channels.
     n, channels, height, width = x.shape
     own = channels // (blocksize * blocksize)
     apart = np.reshape(x, (n, blocksize, blocksize, own, height, width))

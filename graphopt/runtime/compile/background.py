@@ -74,7 +74,8 @@ class _Worker:
         self._lock = threading.Lock()
         self._closing = False
         self._waits = False
-        """True while the thread waits for another process, and may be left."""
+        """True while the thread waits for another process; the exit of this one need not wait for
+        it."""
 
     def submit(self, work: Work) -> None:
         """Queue work by a weak reference, and start the thread if none is alive."""
@@ -85,7 +86,7 @@ class _Worker:
             thread = _Thread(self._run)
             self._threads.append(thread)
             atexit.register(self.close)
-            with suppress(RuntimeError):  # none is started while the process ends
+            with suppress(RuntimeError):  # no thread can start while the process exits
                 thread.start()
 
     def close(self) -> None:
@@ -120,7 +121,8 @@ class _Worker:
         try:
             return end()
         finally:
-            # `close` sets the second one before it reads the first: one of both sees the other
+            # `close` sets `_closing` before it reads `_waits`, so at least one side sees the
+            # other's flag
             self._waits = False
             if self._closing:
                 threading.Event().wait()
@@ -132,7 +134,7 @@ class _Worker:
                 with _short_turns():
                     work.work()
             del work
-        # an interrupt while one began may have left another thread, which ends with this
+        # an interrupt during a start may have left a second thread; this ends it
         self._queue.put(None)
 
 
@@ -153,9 +155,9 @@ def _short_turns() -> Iterator[None]:
 
 
 TURN = 1e-4
-"""The seconds for which a thread holds that lock where others wait for it."""
+"""The switch interval in seconds while the thread runs Python and others wait for the GIL."""
 _OFTEN = 0.02
-"""The seconds until the end of a process looks again whether the thread has ended."""
+"""The interval in seconds at which the exit of the process checks whether the thread has ended."""
 _worker = [_Worker()]
 
 

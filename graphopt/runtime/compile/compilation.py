@@ -128,7 +128,7 @@ class Compilation:
             self.fetches,
             {name: (shape, dtype) for name, shape, dtype in self.types},
             dict(self.numbers),
-            # replicas may be fed different values, and state has one
+            # replicas may be fed different values, but share one state
             keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
             in_one=self.in_one,
         )
@@ -146,11 +146,11 @@ class Compilation:
         from graphopt.passes.padding.sized import size_by_tensor
         from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
 
-        # masked norms are written out, so that they must know before whose rows they count
+        # Masking decomposes norms, so synchronized norms must be chosen before it.
         if self.strategy is not None and self.strategy.sync_batch_norm:
             SyncBatchNorm().apply(new_context(), module)
-        # what reads sizes off a tensor mostly reshapes by them, and says so without reading then;
-        # feeds with rows to spare are never empty
+        # A tensor that supplies sizes mostly supplies them to a reshape. SettleShapes infers the
+        # result shape, so that the sizes need not be read. Feeds with padding are never empty.
         SettleShapes(has_elements=True).apply(new_context(), module)
         size_by_tensor(module)
         dce(module)
@@ -217,7 +217,7 @@ def _about(platform: str) -> dict[str, Any]:
 
         tried = kernels()
         return {"platform": platform, "kernels": tried.forms, "no_kernels": tried.why}
-    if platform not in ("gpu", "tpu"):  # those that have kernels for attention
+    if platform not in ("gpu", "tpu"):  # only these have kernels for attention
         return {"platform": platform}
     import_jax()
     from graphopt.lowering.kernels.attention_kernels import kernel_of

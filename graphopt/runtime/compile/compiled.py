@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 
 SECONDS, PER_OP, PER_CONVOLUTION = 0.3, 3e-3, 0.1
-"""The time in which XLA compiles a program, with that for each operator, and for each convolution
-that has a derivative, about."""
+"""XLA's rough compile time for a program, each operator, and each differentiated convolution."""
 
 
 @dataclass(eq=False)
@@ -47,34 +46,34 @@ class Compiled:
     plan: Plan
     is_random: bool
     has_barriers: bool = False
-    """True when derivatives compute activations again, something waits for something else, or rows
-    are written into a buffer."""
+    """True when derivatives recompute activations, an op must wait for another one, or rows are
+    written into a buffer."""
     callers: dict[Any, Any] = field(default_factory=dict)
-    """The ops that call Python: what that raises must leave the state as it was."""
+    """The ops that call Python. If a callback raises, the state must stay unchanged."""
     checks_finite: bool = False
-    """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    """True with FLAGS_check_nan_inf, which may refuse a step; a refused step stores nothing."""
     convolves: bool = False
-    """True for inference with one convolution or more for two products of matrices."""
+    """True for inference with at least one convolution for every two matrix products."""
     wants_sizes: bool = False
-    """True when passes for its platform choose by sizes of feeds that it leaves open."""
+    """True when the passes for its platform choose by feed sizes that it leaves open."""
     deciding: tuple[str, ...] = ()
-    """The feeds of a few whole numbers that decide sizes, where nothing else does."""
+    """The feeds of a few integers that decide sizes, if no other values do."""
     is_kept: bool = True
-    """False with kernels of oneDNN: XLA fails to serialize such executables, so none is on disk."""
+    """False with oneDNN's kernels: XLA cannot serialize such executables, so disk has none."""
     prepare: Prepare | None = None
-    """The values that are computed apart from the steps."""
+    """The values computed once, outside the steps."""
     bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
-    """The numbers that feeds may hold."""
+    """The range of the integers in each feed."""
     masked: Masked | None = None
-    """The masks and counts that are fed in addition, where feeds have rows to spare."""
+    """The extra feeds of masks and counts, for feeds with padding rows."""
     key: str | None = None
-    """The key of its executables on disk; None when that is made of the module."""
+    """The key of its executables on disk; None to derive the key from the module."""
     is_new: bool = False
-    """True when no process has kept executables of it: none is looked for on disk."""
+    """True when no process has saved executables of it, so none is looked up on disk."""
     parts: list[CompilationPart] = field(default_factory=list[CompilationPart])
-    """The parts of the compilation but the passes, noted when they are done; the report's, too."""
+    """The finished parts of the compilation other than passes; the report lists them, too."""
     open_sizes: Compiled | None = None
-    """The program with open sizes that this is for certain sizes of."""
+    """The program with open sizes that this program specializes."""
 
     @property
     def text(self) -> str:
@@ -150,7 +149,7 @@ class Compiled:
             found = replication.shard_map(
                 self.module, self.plan, devices, donate=donate, model=model
             )
-            # beside other processes, JAX takes no NumPy feeds for several devices
+            # With other processes, JAX takes no NumPy feeds for several devices.
             found = found if jax.process_count() == 1 else across(found, devices)
         return replace(found, why=why)
 
@@ -165,23 +164,24 @@ class Compiled:
         """Choose XLA's compiler options for this module; None for the defaults."""
         if self.compilation.places[0].platform != "cpu":
             return None
-        # a check of XLA's own passes after each of them, a tenth of its time in the quick form
+        # It checks XLA's own passes after each of them, and takes a tenth of the quick form's time.
         left_out = ["hlo-verifier"]
         if self.has_barriers:
-            # XLA would remove barriers before it looks for common subexpressions, and so keep what
-            # the derivative is to compute again, and before it joins collectives
+            # XLA would remove barriers before common subexpression elimination, which would then
+            # keep values that the derivative must recompute. It would remove them before it
+            # combines collectives, too.
             left_out.append("cse_barrier_expander")
         options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(left_out)}
         if self.convolves:
-            # YNNPACK would get the products, which takes up to a sixth longer there, and sums with
-            # the ops before them: of a wide filter of each channel it would get copies of images
+            # YNNPACK would get the matrix products, which take up to a sixth longer there, and sums
+            # fused with their producers. For a wide depthwise filter it would get copies of images.
             options["xla_cpu_experimental_ynn_fusion_type"] = ""
         strategy = self.compilation.strategy
         if strategy is not None and strategy.shard_parameters:
             from graphopt.passes.parallel.shard_parameters import looks_up
 
             if looks_up(self.module):
-                # XLA would start what is ready: the gradients of all tables, as zeros, at once
+                # XLA would start all ready ops at once: the zero gradients of all tables
                 options["xla_cpu_scheduler_type"] = "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
         return options
 
@@ -203,7 +203,7 @@ class Compiled:
         from graphopt.passes.table.report import timed_as
 
         if not self.report.detailed:
-            # as it was compiled, whatever flags have been set since
+            # as compiled, whatever flags have been set since
             context, again = self.report.context, self.compilation.parse
             found = optimize(again(), context.quiet(), near=True, again=again)
             found = timed_as(found, self.report)
@@ -302,5 +302,5 @@ def alone_later(place: Place, make: Callable[[], Any], *, donates: bool) -> Repl
 
 def _home(place: Place) -> Hashable:
     if place.platform == "cpu" and "jax" not in sys.modules:
-        return home_at(("cpu", 0))  # other numbers are given in a job, which JAX is imported for
+        return home_at(("cpu", 0))  # only a job has other numbers, and a job has imported JAX
     return home_of(device_of(place))

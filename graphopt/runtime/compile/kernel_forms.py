@@ -33,12 +33,12 @@ from graphopt.runtime.settings.flags import must_repeat
 from graphopt.runtime.state.aside import call_aside
 
 SECONDS = 120.0
-"""A trial that takes longer is ended, and the form refused."""
+"""The limit of a trial in seconds; a trial that takes longer is killed, and its form refused."""
 FOLDER = "kernels"
 COMMAND = (sys.executable, "-m", "graphopt.runtime.compile.kernel_trial")
 
 Verdicts = Mapping[str, str]
-"""For each form that was tried, the reason to refuse it; "" where it works."""
+"""The reason to refuse each form that was tried; "" for a form that works."""
 
 
 class Kernels(NamedTuple):
@@ -138,7 +138,8 @@ class KernelTrial:
                 return
             self._started = True
         submit(self)
-        # after the thread's own, and so called before it: the thread waits for the child
+        # Exit handlers run in reverse order: this one runs before the thread's, which waits for the
+        # child.
         atexit.register(self.stop)
 
     def finish(self) -> None:
@@ -174,7 +175,7 @@ class KernelTrial:
             if self._stopped:
                 return None
             found |= _read(said)
-            # a child that does not come as far as the next form is not asked again
+            # A child that does not reach the next form is not started for this form again.
             begun = _form_begun(said) or left[0]
             found.setdefault(begun, _how(code))
         return found

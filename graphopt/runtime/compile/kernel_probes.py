@@ -45,13 +45,13 @@ from graphopt.runtime.state.aside import call_aside
 
 FOLDER = "kernels"
 TURNS = 7
-"""The pairs of times, of which the median counts."""
+"""The number of timed pairs; the median ratio counts."""
 AT_ONCE = 2e-3
-"""The seconds of the calls that are timed together, about."""
+"""The approximate duration in seconds of the calls that are timed together."""
 BATCH = 8
-"""The size that is assumed where that of a batch is not known."""
+"""The assumed size of an open axis."""
 HALF, SINGLE = 2e-2, 2e-3
-"""The largest difference, as a part of the largest number: single products may be in TF32."""
+"""The largest difference relative to the largest value: a float32 product may use TF32."""
 
 Arrays = tuple[Any, ...]
 Function = Callable[..., Arrays]
@@ -64,7 +64,7 @@ class Probe(NamedTuple):
     plain: Function
     operands: Arrays
     made: PdOp | None
-    """The op without its kernel, if one was made."""
+    """The clone of the op without its kernel, if one was made."""
 
 
 class KernelProbes:
@@ -75,7 +75,7 @@ class KernelProbes:
         self._clock = clock
         self._lock = threading.Lock()
         self._known: dict[str, KernelTime] | None = None
-        # of kernels that raised, which another process tries again
+        # kernels that raised; another process tries them again
         self._failed: dict[str, KernelTime] = {}
 
     def __call__(self, op: PdOp, trained: bool) -> KernelTime:
@@ -87,7 +87,7 @@ class KernelProbes:
             found = self._known.get(key) or self._failed.get(key)
             if found is None:
                 with announce(lambda: f"measuring the kernel of {op.name.removeprefix('pd.')}"):
-                    # where no handler of a signal raises, which would count as the kernel's error
+                    # Signal handlers cannot raise there; their errors would count as the kernel's.
                     found = call_aside(lambda: self._measure(key, op, trained))
             return found
 
@@ -103,7 +103,7 @@ class KernelProbes:
                         discard(probe.made)
             self._write()
             return self._known[key]
-        except Exception as error:  # XLA and the kernels raise what they like
+        except Exception as error:  # XLA and the kernels raise errors of any class
             said = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
             self._failed[key] = KernelTime(None, said)
             return self._failed[key]

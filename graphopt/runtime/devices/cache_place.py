@@ -24,7 +24,7 @@ def machine_directory() -> Path | None:
     given = cache_directory()
     if given == "":
         return None
-    # where no handler of a signal raises, which might count as an error of the disk
+    # Signal handlers cannot raise there; their errors could count as errors of the disk.
     directory = call_aside(lambda: _find_or_make(given))
     if directory is None or not os.access(directory, os.W_OK | os.X_OK):
         return None
@@ -36,7 +36,7 @@ def _find_or_make(given: str | None) -> Path | None:
         base = Path(given) if given else _home() / "graphopt" / "xla"
         directory = base.expanduser() / _machine()
         _make(directory)
-    except (OSError, RuntimeError):  # no home directory, or not ours to write
+    except (OSError, RuntimeError):  # no home directory, or one that this user may not write
         return None
     return directory
 
@@ -54,13 +54,13 @@ def is_private(folder: Path) -> bool:
 
     A user who may write it, or replace one of its parents, decides which code runs here.
     """
-    if not hasattr(os, "geteuid"):  # Windows has no such owners and modes
+    if not hasattr(os, "geteuid"):  # Windows has no owners and modes of this kind
         return True
     real = folder.resolve()
     for each in dict.fromkeys((folder.absolute(), *folder.absolute().parents, real, *real.parents)):
         status = each.stat()
         by_others = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP)
-        # in a folder like /tmp no user replaces what is another's
+        # in a sticky folder such as /tmp, users cannot replace each other's files
         is_shared = bool(status.st_mode & stat.S_ISVTX) and each not in (folder, real)
         of_others = status.st_uid not in (os.geteuid(), 0)
         if of_others or (by_others and not is_shared):

@@ -14,8 +14,8 @@ import sys
 from graphopt.runtime.settings.flags import keeps_scratch
 
 MAPPED = 32 << 20
-"""The bytes from which on glibc maps a block; it takes no larger limit."""
-# options of mallopt, in malloc.h
+"""The block size in bytes above which glibc calls mmap; glibc accepts no larger limit."""
+# options of mallopt, from malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 _LIMIT = (1 << 31) - 1
 _most = [0]
@@ -29,7 +29,7 @@ def keep_heap(held: int) -> ctypes.CDLL | None:
     heap = _glibc() if keeps_scratch() else None
     if heap is not None:
         heap.mallopt(_MMAP_THRESHOLD, MAPPED)
-        heap.mallopt(_TOP_PAD, 2 * MAPPED)  # other threads keep their heaps, of that size
+        heap.mallopt(_TOP_PAD, 2 * MAPPED)  # the heaps of other threads keep so much
         _most[0] = max(held, _most[0])
         heap.mallopt(_TRIM_THRESHOLD, min(_most[0], _LIMIT))
     return heap

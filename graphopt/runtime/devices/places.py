@@ -25,16 +25,16 @@ from graphopt.runtime.distributed.job import join
 from graphopt.runtime.settings.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.settings.jax_import import import_jax
 
-# platform -> the modules of which JAX needs one
+# platform -> plugin modules, of which JAX needs one
 _PLUGINS: Mapping[str, tuple[str, ...]] = {
     "gpu": ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin", "jax_rocm7_plugin"),
     "tpu": ("libtpu",),
 }
-# the first driver of CUDA 13, and where a driver says its version
+# the first driver with CUDA 13, and the file with the driver's version
 _CUDA_13, _DRIVER = 580, Path("/proc/driver/nvidia/version")
 
 
-# as Paddle numbers the kinds
+# Paddle's numbers of the kinds
 _NUMBERS: Mapping[str, int] = {"gpu": 0, "cpu": 1, "xpu": 3}
 
 
@@ -155,7 +155,8 @@ def _make_cpu_devices() -> None:
     try:
         jax.config.update("jax_num_cpu_devices", int(count))
     except RuntimeError:
-        # the backend is up with another number; replicas then share a device (replication.vmap)
+        # the backend has started with another count; replicas then share a device
+        # (replication.vmap)
         return
 
 

@@ -17,7 +17,7 @@ import warnings
 from graphopt.lowering.cores import CORES, quota
 from graphopt.runtime.settings.flags import threads_flag
 
-# the variables by which XLA's number is set; the user's own value wins
+# the variables that set XLA's number of threads; a value set by the user wins
 _XLA = ("PJRT_NPROC", "NPROC")
 _asked = 0
 _given_to_xla = 0
@@ -42,7 +42,7 @@ def limit_threads(count: int) -> None:
 
 def most_threads() -> int:
     """Return the largest number of compute threads, 0 for one per core."""
-    # with commas it is a number for each level of nesting
+    # a list with commas has a number for each level of nested parallelism
     named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     allowed = quota()
     return (
@@ -64,6 +64,6 @@ def give_xla_its_threads() -> None:
 
 
 def _xla_is_started() -> bool:
-    # another thread may be importing it
+    # another thread may be importing the module
     is_started = getattr(sys.modules.get("jax._src.xla_bridge"), "backends_are_initialized", None)
     return is_started is not None and is_started()

@@ -17,8 +17,8 @@ from graphopt.runtime.devices.cache_place import machine_directory
 from graphopt.runtime.disk.entries import MAX_BYTES
 
 MIN_SECONDS = 0.1
-"""Programs that are traced, lowered and compiled faster are not kept, unless JAX's setting says
-otherwise.
+"""The least seconds of tracing, lowering and compiling for a program to be saved, unless JAX's
+setting differs.
 
 A small network compiles in less than JAX's own default of a second.
 """
@@ -40,9 +40,9 @@ def use_cache() -> Path | None:
     config.update("jax_compilation_cache_dir", str(directory))
     if config.jax_compilation_cache_max_size == -1:
         config.update("jax_compilation_cache_max_size", MAX_BYTES)
-    if config.jax_persistent_cache_min_compile_time_secs == 1.0:  # as JAX sets it
+    if config.jax_persistent_cache_min_compile_time_secs == 1.0:  # JAX's default
         config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
-    compilation_cache.reset_cache()  # JAX may have noted already that there is none
+    compilation_cache.reset_cache()  # JAX may have cached already that there is no cache
     return directory
 
 

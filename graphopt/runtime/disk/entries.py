@@ -21,11 +21,11 @@ from graphopt.runtime.devices.cache_place import is_private
 from graphopt.runtime.state.aside import call_aside
 
 MAX_BYTES = 1 << 30
-"""The bytes of a directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
+"""The most bytes of a directory, unless `jax_compilation_cache_max_size` is set."""
 _DIGEST = 32
 _SHARE = 16
 _room: dict[tuple[Path, int], int] = {}
-"""Of a folder with a limit, the bytes to write before this process adds up its files again."""
+"""By folder and limit, the bytes that this process may write before it measures the folder."""
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def _read(file: Path, made_of: Callable[[bytes], T]) -> T | None:
         os.utime(file)
     try:
         return made_of(payload)
-    except Exception:  # whatever it is, making it again makes a good one
+    except Exception:  # whatever the error is, a new entry replaces the bad one
         remove_entry(file)
         return None
 
@@ -113,7 +113,7 @@ def _make_room(folder: Path, size: int, most: int) -> None:
     for _, each, file in sorted(entries):
         if size <= most:
             break
-        if not is_ours(file.name):  # the temporary of a save, whose next one removes it
+        if not is_ours(file.name):  # the temporary file of a save; the next save removes it
             remove_entry(file)
             size -= each
     _room[folder, most] = (most - size) // _SHARE

@@ -32,9 +32,9 @@ from graphopt.runtime.disk.own_code import code_settings, rules_are_ours
 from graphopt.runtime.disk.summaries import note_program
 
 FOLDER = "steps"
-# arrays, or their types, as a step takes them
+# the arguments of a step: arrays or their types
 Arguments = tuple[Any, ...]
-# of XLA
+# XLA's options
 Options = Mapping[str, Any] | None
 
 
@@ -52,7 +52,7 @@ class KnownExecutables:
     results: Any
     compiled: Compiled
     key: str | None
-    """The key that the program had; one that has lost it is kept no more."""
+    """The program's key on disk; a program that has lost its key is saved no more."""
 
     @classmethod
     def of(
@@ -126,7 +126,7 @@ class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
 
     def find_class(self, module: str, name: str, /) -> Any:
         """Find a class or function; UnpicklingError if no executable has one of this name."""
-        if (module, name) == ("builtins", "getattr"):  # as the first releases of 3.11 write enums
+        if (module, name) == ("builtins", "getattr"):  # as Python 3.11.0 pickles enums
             return _member
         if name not in _NAMES or module.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
             raise UnpicklingError(f"{module}.{name} is no part of an executable")
@@ -140,7 +140,7 @@ def _member(owner: object, name: str) -> Enum:
     raise UnpicklingError(f"{owner!r}.{name} is no part of an executable")
 
 
-# the classes, and the functions that make some of them
+# the classes, and functions that construct some of them
 _NAMES = frozenset(
     (
         *("AbstractMesh", "AllArgsInfo", "ArgInfo", "AutoLayoutSingleton", "DebugInfo"),
@@ -165,7 +165,7 @@ def types_of(arguments: Arguments) -> Arguments:
 def settings() -> tuple[Any, ...]:
     """List the versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
-    # where executables are kept, and when they run, changes none of them
+    # the folder of executables and their dispatch do not change their code
     others = re.compile("cache|async_dispatch")
     values = {name: str(v) for name, v in config.values.items() if not others.search(name)}
     return *code_settings(), sorted(values.items())

@@ -7,7 +7,7 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
-# the names of the calls begin so, in executables and in StableHLO
+# the prefix of the calls' names in executables and in StableHLO
 _CALL = b"lapack_"
 
 

@@ -31,7 +31,7 @@ _REGISTRIES = {
 }
 
 
-# `count` stands for the rules: a registry only grows
+# `count` identifies the rules, since a registry only grows
 @functools.lru_cache(len(_REGISTRIES))
 def _all_ours(name: str, count: int) -> bool:
     rules = getattr(sys.modules[name], _REGISTRIES[name])

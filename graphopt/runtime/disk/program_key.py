@@ -45,7 +45,7 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         and compilation.steps == 1
         and not checks_nan_inf()
         and not checks_all_ids()
-        # which kernels there are is known only later
+        # the available kernels are known only later
         and not uses_kernels()
     )
     if not plain:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from graphopt.errors import WorldError
 from graphopt.runtime.settings.jax_import import import_jax
 
-# an engine -> variables that all of its processes have, where there are several
+# launcher -> variables that it sets in all processes of a job of several
 _ENGINES = (
     ("Open MPI", ("OMPI_COMM_WORLD_SIZE", "OMPI_MCA_orte_hnp_uri")),
     ("Slurm", ("SLURM_STEP_NODELIST", "SLURM_PROCID")),
@@ -26,7 +26,7 @@ _ENGINES = (
     ("Cloud TPU", ("TPU_WORKER_ID", "TPU_PROCESS_ADDRESSES")),
     ("Kubernetes", ("KUBERNETES_SERVICE_HOST", "JOB_COMPLETION_INDEX")),
 )
-# how many processes there are on this machine; Slurm writes `2(x3)` for two on each of three
+# the number of processes on this machine; Slurm writes `2(x3)` for two on each of three nodes
 _BESIDE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 _MENDING = (
     "set PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID and PADDLE_MASTER (host:port of trainer 0), or "
@@ -69,7 +69,7 @@ def _found_by_jax(engine: str) -> Started | None:
         address, processes, number, devices = ClusterEnv.auto_detect_unset_distributed_params(
             *(None,) * 5, initialization_timeout=60
         )
-    except Exception as error:  # of the engine, or of a release of JAX that has no such function
+    except Exception as error:  # of the launcher, or of a JAX release without this function
         raise WorldError(
             f"JAX does not find out which process of {engine} this is: {error!r}; {_MENDING}"
         ) from error

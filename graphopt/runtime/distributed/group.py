@@ -24,9 +24,9 @@ from graphopt.runtime.distributed.world import FAULT_EXIT, World, free_ports
 from graphopt.runtime.settings.jax_import import import_jax
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
-# What a shell reports for a program that Ctrl-C ended.
+# The exit code that a shell reports for a program that Ctrl-C ended.
 INTERRUPTED = 130
-# What has to be the same for every trainer.
+# The packages whose versions must agree on all trainers.
 SOFTWARE = ("graphopt", "jax", "jaxlib", "numpy")
 
 
@@ -86,7 +86,7 @@ class TrainerGroup:
 
         address = f"{self.world.meeting_place[0]}:{port}"
         limits = self.world.timeouts
-        # JAX would take SIGTERM for a message to scripts that ask it, and these do not
+        # JAX would only record SIGTERM for scripts that query it, and these scripts do not.
         jax.config.update("jax_enable_preemption_service", False)
         try:
             jax.distributed.initialize(
@@ -192,7 +192,7 @@ class TrainerGroup:
         if self._is_between():
             self.stopping.leave()
         with Uninterrupted():
-            if not self._at_barrier:  # else an interrupt ended the last call: the others count it
+            if not self._at_barrier:  # else an interrupt ended the last call; the others count it
                 self._barriers += 1
                 self._at_barrier = True
                 self.member.come(f"barrier {self._barriers}")

@@ -9,7 +9,7 @@ from graphopt.errors import WorldError
 from graphopt.runtime.distributed.world import World, world_of, world_of_environment
 from graphopt.runtime.settings.strategies import BuildStrategy
 
-if TYPE_CHECKING:  # a process that is alone does not import it
+if TYPE_CHECKING:  # a process without other trainers does not import it
     from graphopt.runtime.distributed.group import TrainerGroup
 
 _group: TrainerGroup | None = None

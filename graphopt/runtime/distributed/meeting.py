@@ -21,14 +21,15 @@ from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.wire import MAX_LINE, Message, Wire, own
 from graphopt.runtime.distributed.world import TOKEN, World, listen
 
-# The fields of a greeting, without the token.
+# The fields of a greeting other than the token, with their types.
 GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str}
-# Where all trainers come once, beside their steps and barriers. The last step has no name of its
-# own yet: trainers come there to say how many they have begun when the job is to end.
+# The points that each trainer reaches once, in addition to steps and barriers. The last step has no
+# name of its own yet: at LAST, trainers report how many steps they have begun when the job is to
+# end.
 START, LAST, END = "the start", "the last step", "the end"
 CRASHED = "ended without a word: it crashed or was killed"
 SILENT = "gave no sign of life for {:g} s: it is stopped, or its machine or network is down"
-# How many differences a message lists.
+# The most differences that a message lists.
 SHOWN = 8
 
 
@@ -82,7 +83,7 @@ class Meeting:
                 return
             await asyncio.sleep(0.02)
 
-    # -- who is there ------------------------------------------------------------------------------
+    # -- membership --------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(reader, writer)
@@ -134,11 +135,11 @@ class Meeting:
             f"{first['host']} and process {hello['pid']} on {hello['host']}); give each its own "
             "PADDLE_TRAINER_ID"
         )
-        if len(self.peers) < trainers:  # later the first one is trusted
+        if len(self.peers) < trainers:  # once all have joined, the first process is trusted
             self.fault(trainer, reason)
         return reason
 
-    # -- what they say -----------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------
 
     def _hear(self, trainer: int, peer: Peer, message: Message) -> None:
         match message["kind"]:
@@ -156,9 +157,9 @@ class Meeting:
         peer.steps = int(message["steps"])
         peer.done = peer.done or to == END
         does = message["does"]
-        if does is None:  # the same as in its step before
+        if does is None:  # the same program as in its last step
             does = peer.does
-        elif does:  # one object for all that do the same, which is fast to compare
+        elif does:  # equal descriptions share one object, which is fast to compare
             peer.does = does = next((p.does for p in self.peers.values() if p.does == does), does)
         came = self._waiting.setdefault(to, {})
         came[trainer] = message | {"at": time.monotonic(), "does": does}
@@ -203,7 +204,7 @@ class Meeting:
             self.close()
             self._tell_all("fault", trainer=trainer, reason=reason)
 
-    # -- who is alive ------------------------------------------------------------------------------
+    # -- signs of life -----------------------------------------------------------------------------
 
     async def _watch_peer(self, trainer: int, wire: Wire) -> None:
         await wire.watch(self.world.timeouts)

@@ -22,7 +22,7 @@ from graphopt.runtime.distributed.meeting import CRASHED, END, LAST, SILENT, STA
 from graphopt.runtime.distributed.wire import MAX_LINE, Message, Wire, run
 from graphopt.runtime.distributed.world import FAULT_EXIT, World
 
-# Seconds between two attempts to reach trainer 0.
+# The seconds between two attempts to reach trainer 0.
 RETRY = 0.2
 # The most answers kept for repeated requests.
 MAX_ANSWERS = 16
@@ -38,7 +38,7 @@ class Member:
         self.busy_since: float | None = None
         self.steps = 0
         self.last_step: int | None = None
-        self.stopping: Callable[[], object] = lambda: None  # called when the last step is known
+        self.stopping: Callable[[], object] = lambda: None  # called once the last step is known
         self._halted = self._parted = self._joined = self._fails = False
         self._lost = threading.Event()
         self._changed = threading.Condition()
@@ -82,7 +82,7 @@ class Member:
         said = {"wait": True, "does": {}, "values": {}, "key": None, "error": "", **fields}
         self.wire.send("come", to=to, steps=self.steps, **said)
 
-    # -- what goes on beside the script ------------------------------------------------------------
+    # -- the connection, in the event loop ---------------------------------------------------------
 
     async def _listen(self) -> None:
         while (message := await self.wire.receive()) is not None:
@@ -132,9 +132,9 @@ class Member:
         self.reason = f"{self.world.name(trainer)}{this} {reason}"
         if self._joined and not self._fails:
             mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
-            # before any waiting thread is woken, which might end the process first
+            # before a waiting thread wakes, which might end the process first
             print(mine + self.reason, file=sys.stderr, flush=True)
-            # JAX aborts the process by itself within a second when trainer 0 is gone
+            # when trainer 0 is gone, JAX aborts the process within a second
             grace = self.world.timeouts.grace if trainer != 0 else 0.0
             grace += 1.0 if self.world.trainer == 0 else 0.0
             asyncio.get_running_loop().call_later(grace, self._stop, FAULT_EXIT)
@@ -142,7 +142,7 @@ class Member:
             self._lost.set()
             self._changed.notify_all()
 
-    # -- what the script asks ----------------------------------------------------------------------
+    # -- requests of the script --------------------------------------------------------------------
 
     def is_lost(self, wait: float = 0.0) -> bool:
         """Return whether the job is over; wait up to `wait` seconds for the news."""

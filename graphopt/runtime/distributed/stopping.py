@@ -20,11 +20,11 @@ from typing import Any
 
 from graphopt.runtime.distributed.world import STOPPED
 
-# Seconds after which a script that begins no step is interrupted wherever it is.
+# The seconds after which a script is interrupted between two steps.
 PATIENCE = 2.0
-# Seconds after which one keeps the state of its last step that was to make another.
+# The seconds after which it is interrupted even if a step is to come; its last state is kept.
 LATE = 5.0
-# Seconds after which a trainer ends that cannot be interrupted: it hangs in a step.
+# The seconds after which a trainer exits that cannot be interrupted: it hangs in a step.
 LIMIT = 7.0
 
 
@@ -51,7 +51,7 @@ class Stopping:
 
     def _handle(self, number: int, _: Any) -> None:
         waited = time.monotonic() - self._since
-        if os.getpid() != self._pid:  # a child of this trainer, which inherits the handler
+        if os.getpid() != self._pid:  # a forked child, which has inherited the handler
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         elif self.begin():
@@ -66,7 +66,7 @@ class Stopping:
             raise SystemExit(STOPPED)
 
     def begin(self) -> bool:
-        """Begin to end this trainer; return False if that has begun before."""
+        """take no lock here: this thread may hold it"""
         # no lock may be taken here: this thread may hold it
         if is_first := self._since == math.inf:
             self._since = time.monotonic()

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from graphopt.runtime.distributed.world import Timeouts
 
-# A message describes a program in outline, so this is plenty.
+# The most bytes of a message: descriptions of programs are far shorter.
 MAX_LINE = 1 << 22
 
 Message = dict[str, Any]
@@ -54,7 +54,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine in the event loop from another thread; return or raise its outcome."""
     future = asyncio.run_coroutine_threadsafe(coroutine, event_loop())
     if (error := future.exception()) is not None:
-        raise error.with_traceback(None)  # its frames are the loop's
+        raise error.with_traceback(None)  # drop the traceback: its frames belong to the event loop
     return future.result()
 
 
@@ -99,7 +99,7 @@ class Wire:
             self.send("beat", busy=busy())
             await asyncio.sleep(limits.beat)
             now = time.monotonic()
-            if now - last > limits.silence / 2:  # this process was stopped itself
+            if now - last > limits.silence / 2:  # this process itself was suspended
                 self._seen = now
             elif now - self._seen > limits.silence:
                 return

@@ -20,9 +20,9 @@ from graphopt.display.units import several
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed.engine import Started, own_device, started_by
 
-# How a process ends that another trainer's fault has stopped (EX_TEMPFAIL: try again).
+# The exit code of a process that another trainer's fault has stopped (EX_TEMPFAIL: try again).
 FAULT_EXIT = 75
-# What a shell reports for a process that SIGTERM ended.
+# The exit code that a shell reports for a process that SIGTERM ended.
 STOPPED = 128 + 15
 TOKEN = "GRAPHOPT_JOB_TOKEN"
 JAX_PORT = "GRAPHOPT_JAX_PORT"
@@ -77,7 +77,8 @@ class World:
     jax_port: int = 0
     timeouts: Timeouts = field(default_factory=Timeouts)
     device: int | None = None
-    """The only accelerator of this process, by its number on the machine; None for all of them."""
+    """The number on this machine of the only accelerator of this process; None for all
+    accelerators."""
 
     @property
     def meeting_place(self) -> tuple[str, int]:
@@ -138,8 +139,9 @@ def world_of(
             f"({', '.join(found)}); give one host:port for each in "
             "PADDLE_TRAINER_ENDPOINTS, or only the first one's"
         )
-    # Without a token of its own a job takes one that all of its trainers know. It is no secret: it
-    # keeps away who came by mistake, such as trainers of another job and probes of ports.
+    # Without a token of its own, a job derives one that all of its trainers can compute. It is no
+    # secret: it only keeps out processes that connect by mistake, such as other jobs and port
+    # probes.
     common = hashlib.sha256(f"graphopt job at {found[0]}".encode()).hexdigest()[:32]
     return World(
         trainer,

@@ -13,10 +13,10 @@ from graphopt.ir.program import Program
 from graphopt.runtime.settings.flags import full_traceback
 from graphopt.runtime.state.arrays import Feed
 
-# What tracing one level of a branch or loop takes of Python's stack is more than this.
+# A lower bound of the Python frames that tracing one level of a branch or loop needs.
 _FRAMES_OF_A_LEVEL = 12
 _COMPUTING = "while computing "
-"""The beginning of a note with the operation that raised, and what its type rule says in a line."""
+"""The prefix of a note on the failed operation, with a line of its type rule's message."""
 
 
 def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
@@ -32,7 +32,7 @@ def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
 def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | None:
     if isinstance(error, RecursionError):
         depth = _depth(program)
-        # less deep programs recurse too deep for another reason
+        # a program of less depth exceeds the limit for another reason
         return (
             _too_deep(depth) if depth * _FRAMES_OF_A_LEVEL * 3 > sys.getrecursionlimit() else None
         )

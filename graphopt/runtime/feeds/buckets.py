@@ -18,11 +18,11 @@ from graphopt.display.units import several
 from graphopt.passes.padding.masked import LONGEST
 
 Sizes = Callable[[int], int]
-"""From a number of rows (1 or more) to that of its bucket, which is at least as large."""
+"""A map from a number of rows (1 or more) to its bucket's number, which is at least as large."""
 
 BATCH = "batch"
 ROWS = "rows"
-# the rows of feeds whose sequences have other lengths than those of the first such feed
+# the rows of feeds whose sequence lengths differ from the first such feed's
 OTHER_ROWS = "rows of "
 STEPS = "steps"
 

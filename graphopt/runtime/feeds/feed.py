@@ -149,7 +149,7 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
         rows = as_array(variable, found[name]).shape[:1]
         lengths = f"{name}{LENGTHS}"
         if variable.lod_level:
-            # the outer of two levels counts the sequences of the inner one
+            # the outer of two levels counts sequences of the inner level
             for at in range(len(levels) - 2, -1, -1):
                 outer = f"{name}{LENGTHS}{at}"
                 if block.has_var(outer) and outer not in feed:
@@ -234,7 +234,7 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
         return array.reshape((1,) * len(missing))
     if not array.shape or variable.takes_any_shape or any(size != 1 for size in missing):
         return array
-    # the first axis may be one of several devices
+    # the first axis may be only one device's part of the batch
     if not missing or not fits((*array.shape[1:], *missing), variable.shape[1:]):
         return array
     return array.reshape(*array.shape, *missing)
@@ -272,11 +272,11 @@ def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
 
 
 OwnTypes = tuple[tuple[str, tuple[int, ...], str], ...]
-"""Names of feeds, and the shapes and dtypes that a program is compiled for, -1 for any size."""
+"""Names of feeds, with the shapes and dtypes that a program is compiled for; -1 for any size."""
 
 
 Shapes = Mapping[str, tuple[int, ...]]
-"""The shapes of the feeds of one device."""
+"""The feed shapes of one device."""
 
 
 def own_types(program: Program, devices: Sequence[Shapes], dtypes: Mapping[str, str]) -> OwnTypes:

@@ -38,7 +38,7 @@ class SingleValue(HostArray):
     printed as well. It is pickled and saved as a plain array.
     """
 
-    # beside plain arrays the result is a plain array
+    # an operation with a plain array returns a plain array
     __array_priority__ = -1.0  # pyright: ignore
 
     def __float__(self) -> float:
@@ -90,7 +90,7 @@ def to_numpy(array: Any) -> HostArray:
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
-"""The results of a run: a value for each fetch, or the values of each replica."""
+"""The results of a run: a value for each fetch, or a list of values for each replica."""
 
 
 def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
@@ -184,9 +184,9 @@ def by_replica(fetches: Arrays) -> Fetched:
 
 MOST_ARRAYS = 256
 Counts = dict[str, int | None]
-"""The number of elements of each array that is fetched, None for what a run decides."""
+"""The number of elements of each fetched tensor array; None if the run decides it."""
 ArrayCounts: TypeAlias = "Bounded[Hashable, Counts]"
-"""The arrays among the fetches of programs, as far as steps had some."""
+"""The tensor arrays found among the fetches of each program."""
 
 
 def fetch_arrays(

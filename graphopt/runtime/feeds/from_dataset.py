@@ -22,7 +22,7 @@ class DatasetSource(Protocol):
         ...
 
 
-# (number of the batch, what each value is called, names of the variables, their values)
+# (number of the batch, labels of the values, names of the variables, values)
 Report = Callable[[int, Sequence[str], Sequence[str], Sequence[Any]], None]
 
 

@@ -26,7 +26,7 @@ def check_ids(
     for name, wanted in bounds.items():
         fed = feeds[name]
         for array in fed if isinstance(fed, list) else (fed,):
-            # a part that another process holds is checked there
+            # another process checks its own parts
             if getattr(array, "is_fully_addressable", True):
                 for bound in wanted:
                     _check(name, as_numpy(array), bound, verb)
@@ -38,7 +38,7 @@ def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:
     if bound.divides:
         _check_divisor(name, ids, bound, verb)
         return
-    # a negative number is a large one without a sign: one pass over the ids
+    # as unsigned numbers, negative ids are large, so one pass over the ids checks both bounds
     plain = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype.kind == "i" else ids
     if bound.low == 0 and plain.max() < bound.high:
         return
@@ -57,7 +57,7 @@ def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:
 
 
 def _check_divisor(name: str, numbers: HostArray, bound: IndexBound, verb: str) -> None:
-    if np.count_nonzero(numbers) == numbers.size:  # several times as quick as all()
+    if np.count_nonzero(numbers) == numbers.size:  # several times as fast as all()
         return
     at = np.unravel_index(int((numbers == 0).argmax()), numbers.shape)
     raise CheckError(

@@ -12,7 +12,7 @@ from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor, Grown
 from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.state.arrays import HostArray
 
-# the number of rows of each dimension: those of the data and those with padding
+# the number of rows of each dimension, without and with padding
 Rows = Mapping[str, tuple[int, int]]
 
 

@@ -15,7 +15,7 @@ from graphopt.runtime.state.arrays import Array
 
 # the dimension of each axis of each feed
 Dimensions = Mapping[str, tuple[str | None, ...]]
-# the dimensions of the rows and of the sequences of feeds with lengths
+# the row and sequence dimensions of each feed with lengths
 Links = Mapping[str, tuple[str | None, str | None]]
 
 
@@ -76,7 +76,7 @@ def with_headroom(buckets: Buckets, rows: Rows, links: Links, feeds: Mapping[str
     return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
 
 
-# the version of a program for which it was found out
+# the answer for each program, and the program's version at that time
 _TAKES_SEQUENCES: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
 
 

@@ -30,13 +30,13 @@ from typing import Any
 from graphopt.runtime.devices.threads import most_threads
 
 LONG = 2e-3
-"""The seconds of an op from which on it shows something."""
+"""The shortest op, in seconds, whose time on a core is significant."""
 CROWDED = 0.7
-"""The share of an op's time that its thread had a core, below which cores are taken."""
+"""The cores are crowded if an op's thread ran for a smaller share of the op's time."""
 SPARE, WATCHED = 0.6, 0.1
-"""The share of a time that a free core has idled at least, and the seconds of such a time."""
+"""A core is free if it idled for more than this share of at least so many seconds."""
 PRODUCTS = 0.6
-"""The part of the time of the long ops of a run that products take at least where threads gain."""
+"""Threads help a run whose products take more than this share of the time of its long ops."""
 
 
 class BlasThreads:
@@ -44,13 +44,13 @@ class BlasThreads:
 
     def __init__(self) -> None:
         self.is_crowded = False
-        """True when an op has shown so since the last run with all threads began."""
+        """True when an op found the cores crowded since the last run with all threads began."""
         self._runs = self._alone = 0
-        # the time of the last look, the seconds that cores were free by then, and what it found
+        # the time of the last check, the idle seconds of all cores by then, and the check's result
         self._idled: tuple[float, float, bool] | None = None
-        # the libraries with fewer threads, and how many they had
+        # the libraries limited to fewer threads, with their former numbers
         self._narrowed: list[tuple[Any, int]] = []
-        self._lock = threading.RLock()  # a handler of a signal may run a program, too
+        self._lock = threading.RLock()  # a signal handler may run a program, too
 
     @contextmanager
     def watch_run(self, *, has_all: bool) -> Generator[None]:
@@ -100,7 +100,7 @@ class BlasThreads:
             library.set_num_threads(threads)
         self._narrowed = []
         most = 1 if self.is_crowded or self._alone else most_threads()
-        if most and self._runs:  # else nothing would give them back
+        if most and self._runs:  # without a run, no later call would restore them
             had = [(each, each.get_num_threads()) for each in _libraries()]
             self._narrowed = [(library, threads) for library, threads in had if threads > most]
             for library, _ in self._narrowed:

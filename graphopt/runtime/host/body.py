@@ -45,9 +45,9 @@ from graphopt.runtime.state.arrays import HostArray
 NATIVE = Run("native", 0)
 """The helpers of rules that compute in the declared dtypes."""
 Slots: TypeAlias = "dict[SSAValue | Operation, int]"
-"""Of values, and of what a dropout keeps."""
+"""The slot of each value, and of each dropout's mask."""
 Step: TypeAlias = "Callable[[Running], Sequence[Any]]"
-"""One op: its results, from the values in their slots."""
+"""One op: it computes its results from the values in the slots."""
 
 
 @dataclass
@@ -62,15 +62,15 @@ class Running:
     key: HostArray
     place: Place
     iterations: list[int] = field(default_factory=list[int])
-    """The numbers of the iterations of the loops around the op that is computed."""
+    """The iteration numbers of the loops around the current op."""
     rng_shift: int = 0
-    """The offset of the numbers of random ops in the layer that is computed."""
+    """The offset of random op numbers in the current layer."""
     long: float = 0.0
     """The seconds of the ops that took long."""
     products: float = 0.0
-    """Those of products among them."""
+    """The seconds of products among these ops."""
     interrupt: Exception | None = None
-    """The exception of a handler or another thread that ends the run."""
+    """The exception of a signal handler or another thread that ends the run."""
 
     def judge(self, step: Step | None, error: Exception, place: tuple[int, int]) -> None:
         """Raise OpError if `step`, at this place among loops and layers, repeats `error`.

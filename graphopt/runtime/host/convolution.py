@@ -24,19 +24,19 @@ Ints: TypeAlias = "Sequence[int]"
 STRIP = 1 << 18
 """The most elements of the windows of a strip."""
 PRODUCTS = 1 << 19
-"""Those of the products of a strip with each position of the filter."""
+"""The most elements of a strip's products with each position of the filter."""
 FEWEST = 4
-"""Of fewer channels the windows take less time than a product for each row of the filter."""
+"""With fewer channels, copying windows takes less time than a product for each filter row."""
 LARGE = 4
-"""As many pixels as that for each filter are worth a copy of the filters."""
+"""With more pixels than this for each filter, copying the filters pays."""
 NARROWING = 4
-"""As many channels as that for each filter take longer to copy than the products to add."""
+"""From so many channels for each filter on, copying windows takes longer than adding products."""
 ROWS = 8
-"""The rows of the result in a product of one channel, of a step of one row."""
+"""The result rows in a product of one channel, at stride 1."""
 BAND = 1 << 17
-"""The most elements of the windows of some channels that have a filter each."""
+"""The most elements of the windows of depthwise channels that are multiplied together."""
 LINE = 64
-"""The pixels of a row from which on one image has enough for such a product."""
+"""From so many columns on, one image is enough for such a product."""
 
 
 def conv2d(
@@ -105,7 +105,7 @@ def channels_last(x: Array, data_format: str) -> Array:
     return x if data_format == "NHWC" else np.moveaxis(x, 1, -1)
 
 
-# -- filters of all channels -----------------------------------------------------------------------
+# -- filters over all channels ---------------------------------------------------------------------
 
 
 def _all_channels(x: Array, weights: Array, strides: Ints, steps: Ints, out: Array) -> None:
@@ -151,7 +151,7 @@ def _one_pixel(x: Array, weights: Array, out: Array) -> None:
 def _planes(windows: Array, weights: Array, out: Array) -> None:
     """Multiply all windows of several small images, or of a strip of a large one, at once."""
     outs, rows, columns = out.shape[1:]
-    # the windows are copied in the order that the filter has in memory
+    # copy the windows in the filter's memory order
     order = (3, 4, 5) if weights.flags.c_contiguous else (4, 5, 3)
     matrix = weights.transpose(0, *(axis - 2 for axis in order)).reshape(outs, -1)
     width = matrix.shape[1]
@@ -220,7 +220,7 @@ def _each_channel(x: Array, weights: Array, strides: Ints, steps: Ints, out: Arr
     columns of the image, side by side for each column of the filter. Zeros times infinities or NaN
     are NaN: if one shows up, sum over the positions of the filter instead.
     """
-    times = out.shape[1] // x.shape[1]  # of each channel of the input
+    times = out.shape[1] // x.shape[1]  # output channels for each input channel
     x = np.repeat(x, times, 1) if times > 1 else x
     (channels, _, height, width), (rows, columns) = weights.shape, out.shape[2:]
     most = max(1, ROWS // strides[0])
@@ -299,7 +299,7 @@ def conv2d_transpose(
         top, left = i * steps[0], j * steps[1]
         down = slice(top, top + (sizes[0] - 1) * strides[0] + 1, strides[0])
         along = slice(left, left + (sizes[1] - 1) * strides[1] + 1, strides[1])
-        if are_apart:  # to add to zeros takes twice as long
+        if are_apart:  # adding to zeros would take twice as long
             out[..., down, along] = parts[:, :, :, i, j]
         else:
             out[..., down, along] += parts[:, :, :, i, j]

@@ -28,19 +28,19 @@ from graphopt.runtime.host.pullbacks import PULLBACKS, where
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Slots: TypeAlias = "Mapping[SSAValue | Operation, int]"
-# the families of ops that are differentiated by their reference rules
+# the op families differentiated through their reference rules
 _FAMILIES = """
     activation crop elementary fused index linear loss math norm rearrange reduce scatter
     sequence/recurrent shape sort transformer vision
 """
-# those of them that are not: an op lacks a derivative, or has another one at a corner
+# the exceptions: these ops lack a derivative, or theirs differs from the lowering's at a corner
 _UNLIKE = """
     copysign data_norm dequantize_rows digamma erfinv fused_attention i0e lgamma minimum
     put_along_axis renorm write_rows
 """
 FAMILIES, UNLIKE = frozenset(_FAMILIES.split()), frozenset(_UNLIKE.split())
 Pull: TypeAlias = "Callable[[Sequence[Any], Sequence[Array | None]], Sequence[Array | None]]"
-"""From the values in all slots and the cotangents of results to those of the active operands."""
+"""A map from all slot values and the results' cotangents to the active operands' cotangents."""
 Rounds: TypeAlias = "Callable[[Array], Array]"
 
 
@@ -50,7 +50,7 @@ def is_differentiated(op: Grad) -> bool:
 
 
 def _has_pullback(op: PdOp) -> bool:
-    if segment_of(op) is not None:  # what is computed again to save memory is large
+    if segment_of(op) is not None:  # recomputed segments are large
         return False
     if is_random(op) and not (isinstance(op, Dropout) and is_drawn(op)):
         return False
@@ -89,7 +89,7 @@ class _PathOp(NamedTuple):
     outs: Sequence[int]
     ins: Sequence[int]
     rounds: Sequence[Rounds]
-    """To the dtype of those operands: in half precision, gradients overflow."""
+    """Rounding to the dtype of each operand: in half precision, gradients overflow."""
 
 
 class Derivative:
@@ -119,7 +119,7 @@ class Derivative:
             for slot, round_to, gradient in zip(ins, rounds, pulled, strict=True):
                 if gradient is not None:
                     _accumulate(found, slot, unbroadcast(gradient, values[slot].shape), round_to)
-            for slot in outs:  # all that reads it has been seen
+            for slot in outs:  # all readers of these values have been differentiated
                 if slot not in self._kept:
                     found.pop(slot, None)
         return [found[s] if s in found else np.zeros_like(values[s]) for s in self._wrt]
@@ -206,7 +206,7 @@ def _tape_pull(op: PdOp, at: Sequence[int], slots: Slots, run: Run) -> Pull:
             if g is not None and isinstance(result, TapeNode)
         ]
         pulled = pull_back(pairs)
-        # an operand that is given twice gets its whole gradient once
+        # an operand in several positions gets its whole gradient once
         firsts = [slot not in order[:index] for index, slot in enumerate(order)]
         return [
             pulled.get(id(nodes[slot])) if is_first else None

@@ -26,7 +26,7 @@ from graphopt.runtime.state.arrays import HostArray
 _DRAWS = {Uniform: uniform, Gaussian: normal, TruncatedGaussian: truncated_normal}
 _DTYPES = ("float32", "float16", "bfloat16")
 AT_ONCE = 1 << 14
-"""The elements of a mask that are drawn together: their words fit into the cache of a core."""
+"""The elements of a mask drawn at a time: their random words fit in a core's cache."""
 
 
 def is_drawn(op: Operation) -> bool:

@@ -42,19 +42,19 @@ from graphopt.runtime.host.failures import compute_or_raise
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results
 
 RATE = 3e10
-"""The operations of matrix products that NumPy does in a second, about."""
+"""NumPy's approximate FLOP/s in matrix products."""
 CONVOLUTION = 3
-"""The time of an operation of a convolution, as a multiple of that in a matrix product."""
+"""The time of an operation in a convolution, relative to one in a matrix product."""
 UPDATE = 3e-9
-"""The seconds in which an element of the state is updated, about."""
+"""The approximate seconds to update an element of the state."""
 CALL, STEP = 3e-5, 1.4e-4
-"""The seconds that an operator takes beside these, and a step of a recurrent cell."""
+"""The approximate overhead in seconds of an operator, and of a step of a recurrent cell."""
 HELD = 128 << 20
 """The bytes of intermediate values that stay with the process from run to run."""
 STATES = 12
-"""Those for each element of the state: of a gradient, and of the state before and after a step."""
+"""The bytes for each element of the state: its gradient, old value and new value."""
 WITH_DERIVATIVE = 3
-"""The operations of a step and its derivative, as a multiple of those of the step alone."""
+"""The FLOPs of a step with its derivative, relative to the step alone."""
 
 
 class HostForm:
@@ -86,7 +86,7 @@ class HostForm:
         self.spent = 0.0
         self.price = math.inf
         self.repeats = False
-        """True where each run of a script shall give the same bits, so that no time decides."""
+        """True when every run of a script must give the same bits, so that no time decides."""
         self._flops = _flops_of(compiled.module) if plan.written else 0
         self._cells = _cells_of(compiled.module)
         self._called = CALL * compiled.size
@@ -113,7 +113,7 @@ class HostForm:
         self.last = (updated, read_only, fed, key) if self._keeps else None
         pairs = [*zip(self._returned, values, strict=True)]
         results = compute_or_raise(lambda: [NATIVE.left(*pair) for pair in pairs])
-        # copies: a result may be a feed, a parameter, or a part of one
+        # copies: a result may be a feed, a parameter, or a view of one
         fetched = tuple([np.array(each, order="C") for each in results[: self._fetches]])
         return fetched, _own_arrays(results[self._fetches :], given)
 

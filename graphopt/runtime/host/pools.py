@@ -66,7 +66,7 @@ def _along(x: Array, windows: Sequence[Window], combine: np.ufunc) -> Array:
 
 def _take_rows(x: Array, at: Array) -> Array:
     """Take rows by index, as a view where the indices are equally spaced."""
-    at = np.minimum(at, len(x) - 1)  # of an empty window, whose row is none
+    at = np.minimum(at, len(x) - 1)  # an empty window may start after the last row
     steps = np.diff(at)
     if len(steps) and steps[0] > 0 and (steps == steps[0]).all():
         return x[at[0] : at[-1] + 1 : steps[0]]

@@ -30,7 +30,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Gradients: TypeAlias = "Mapping[str, Callable[[], Array]]"
 
 PULLBACKS: dict[type[PdOp], tuple[int, Callable[..., Gradients]]] = {}
-"""By op the number of the result that has the cotangent, and the rule."""
+"""The pullback of each op, and the number of the result whose cotangent it takes."""
 
 
 def _pullback(
@@ -51,7 +51,7 @@ def where(passes: Array, x: Array) -> Array:
     found = x * passes
     if math.isnan(found.sum()):
         return np.where(passes, x, np.zeros((), x.dtype))
-    found += np.zeros((), x.dtype)  # for -0
+    found += np.zeros((), x.dtype)  # turn -0 into 0
     return found
 
 
@@ -140,7 +140,7 @@ def _transpose_if(x: Array, transpose: bool) -> Array:
 def embedding(x: Array, weight: Array, padding_idx: int, g: Array) -> Gradients:
     def of_weight() -> Array:
         ids, rows = x.reshape(-1), g.reshape(-1, weight.shape[-1])
-        ids = np.where(ids < 0, len(weight), ids)  # which is refused
+        ids = np.where(ids < 0, len(weight), ids)  # out of range, so add.at raises
         if padding_idx != -1:
             rows = rows[ids != padding_idx]
             ids = ids[ids != padding_idx]
@@ -234,7 +234,7 @@ def conv2d_transpose(
     steps = used_dilations(dilations, padding_algorithm)
     pads = explicit_pads(paddings, padding_algorithm, sizes, filter.shape[2:], strides, steps)
     window = strides, (*pads[0], *pads[1]), "EXPLICIT", steps, groups, data_format, "OIHW"
-    rows, columns = sizes  # a result that is padded beyond its last step has one more
+    rows, columns = sizes  # padding after the last step adds a result
     first = 1 if data_format == "NHWC" else 2
     cut = (*[slice(None)] * first, slice(rows), slice(columns))
     return {
@@ -291,7 +291,7 @@ def pool2d(
             part = cotangent[own]
             if pooling_type == "max":
                 seen = images[there]
-                first = (seen == tops[own]) & ~taken[own]  # of nan, as in Paddle, none
+                first = (seen == tops[own]) & ~taken[own]  # as in Paddle, NaN has no position
                 taken[own] |= first
                 part = where(first, part)
             if any(len({*each}) < len(each) for each in at):  # at an edge two windows meet

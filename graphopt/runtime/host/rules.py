@@ -22,9 +22,9 @@ from graphopt.runtime.host.convolution import conv2d, conv2d_transpose, depthwis
 from graphopt.runtime.host.pools import pool2d
 
 NEAR = 0.9
-# Abramowitz and Stegun, 7.1.5: the power series, for numbers nearer to 0
+# Abramowitz and Stegun, 7.1.5: the power series, for |x| < NEAR
 SERIES = [2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(9)]
-# 7.1.26, for the others: 1 - (c1 t + ... + c5 t^5) exp(-x^2), where t = 1 / (1 + RATE x)
+# 7.1.26, for larger numbers: 1 - (c1 t + ... + c5 t^5) exp(-x^2), where t = 1 / (1 + RATE x)
 RATE = 0.3275911
 FAR = [0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429]
 
@@ -50,8 +50,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def relu(x: Array) -> Array:
-    found = np.fmax(x, 0)  # 0 for NaN, as Paddle has it
-    found += np.zeros((), x.dtype)  # and for -0
+    found = np.fmax(x, 0)  # 0 for NaN, as in Paddle
+    found += np.zeros((), x.dtype)  # 0 for -0
     return found
 
 
@@ -88,13 +88,13 @@ def gelu(x: Array, approximate: bool) -> Array:
     else:
         gate = erf(x * math.sqrt(0.5))
     gate += 1
-    gate *= 0.5  # before x, of which the double may overflow
+    gate *= 0.5  # before the product with x: the double of x may overflow
     gate *= x
     return gate
 
 
 STRIP = 1 << 15
-"""The elements of an update at a time: what it makes of them fits into the cache of a core."""
+"""The elements of an update computed at a time: intermediate values fit in a core's cache."""
 
 
 def _in_strips(op_class: type[PdOp]) -> Rule:

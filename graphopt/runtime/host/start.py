@@ -24,7 +24,7 @@ from graphopt.runtime.host.draws import is_drawn
 from graphopt.runtime.state.arrays import Arrays, FedArrays, HostArray, Results, Step
 
 MOST_NUMBERS = 32_000_000
-"""More random numbers take NumPy longer, by 15 ns each, than XLA takes to compile generators."""
+"""More random numbers take NumPy longer, at 15 ns each, than XLA takes to compile generators."""
 
 
 def start_step(compiled: Compiled) -> Step:

@@ -21,7 +21,7 @@ STRIP = 1 << 16
 """The elements of a part."""
 Shape: TypeAlias = "tuple[int, ...]"
 Place: TypeAlias = "tuple[Any, ...]"
-"""An index of a part of an array."""
+"""The index of a part of an array."""
 
 
 class ChainParts(NamedTuple):
@@ -95,7 +95,7 @@ class ElementwiseChain:
             return None
         shape, order, parts = split
         results: list[HostArray] = []
-        unlike = set[int]()  # the slots whose values `finish` changes, as the first part shows
+        unlike = set[int]()  # the slots whose values `finish` changes; the first part shows which
         try:
             for whole, *own in parts:
                 for slot, array, place in zip(self._reads, given, own, strict=True):
@@ -107,7 +107,7 @@ class ElementwiseChain:
                         (values[out],) = link.finish(value)
                         if values[out] is not value:
                             unlike.add(out)
-                    for slot in gone:  # so that the next one has its memory, which is in the cache
+                    for slot in gone:  # the next part reuses their memory, which is in the cache
                         values[slot] = None
                 if not results:
                     results = [_empty(shape, order, values[slot].dtype) for slot in self.ends]

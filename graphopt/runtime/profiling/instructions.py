@@ -22,12 +22,12 @@ _DIMS = re.compile(r"\w+\[([\d,]*)\]")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 _WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2}
 _WIDTHS |= {"s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16}
-# results that are parts of their operands
+# instructions whose results are views of their operands
 _VIEWS = frozenset({"bitcast", "get-tuple-element", "tuple"})
 _CALLED = re.compile(r"\b(calls|to_apply|body|condition|branch_computations)=\{?([^,}\s]+)")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-# those that only lead to other instructions, which have events of their own
+# instructions that only run others, which have events of their own
 CONTROL = frozenset({"while", "call", "conditional"})
 
 
@@ -255,9 +255,9 @@ class _ConvWindow(NamedTuple):
 
     stride: int
     low: int
-    """The padding in front, less than 0 where elements are left out."""
+    """The padding at the start; negative where elements are cropped."""
     image_step: int
-    """The places from one element of the image to the next, zeros between them."""
+    """The distance between two elements of the dilated image, which has zeros in between."""
     filter_step: int
 
 
@@ -266,7 +266,7 @@ def _window(text: str, axis: int) -> _ConvWindow:
     parts = dict(part.split("=") for part in found[1].split()) if found else {}
 
     def part(name: str, default: str) -> int:
-        # `pad` has the two ends of an axis
+        # `pad` has a number for each end of an axis
         return int(parts[name].split("x")[axis].split("_")[0]) if name in parts else int(default)
 
     return _ConvWindow(

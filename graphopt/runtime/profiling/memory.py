@@ -26,7 +26,7 @@ from graphopt.runtime.profiling.rows import keep_names, variable_of
 from graphopt.runtime.settings.progress import announce
 
 Shapes = Mapping[str, tuple[int, ...]]
-# rows of a printed table
+# the most rows of a printed table
 _MOST = 10
 
 
@@ -106,7 +106,7 @@ def memory_in(
     ports = (*plan.updated, *plan.read_only, *plan.prepared)
     feeds = sum(_bytes(shapes[port.name], dtype_of(port.type).numpy) for port in plan.feeds)
     state = sum(_bytes(shape_of(port.type), dtype_of(port.type).numpy) for port in ports)
-    # XLA's own peak leaves out temporaries on CPUs; results that take the place of state alias it
+    # XLA's own peak omits temporaries on CPUs; results that replace state alias it
     new = found.output_size_in_bytes - found.alias_size_in_bytes
     peak = found.argument_size_in_bytes + new + found.temp_size_in_bytes
     return Memory(state, feeds, peak, _ops_at_peak(instructions, ops))

@@ -26,9 +26,9 @@ class ProductForm(NamedTuple):
 
 
 Work = tuple[Counter[ProductForm], float]
-"""The operations of an op by their form, and the seconds that it takes."""
+"""The FLOPs of an op by form, and its seconds."""
 
-# Sizes of which one is in a cache, and takes less than the time after which another process runs.
+# Sizes of which one fits in a cache, and takes less time than a time slice of the scheduler.
 _PRODUCTS = (128, 256, 1024)
 _IMAGES = ((1, 14, 64), (4, 28, 128))
 _ENOUGH = 0.15

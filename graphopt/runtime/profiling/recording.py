@@ -64,7 +64,7 @@ def record(step: Callable[[], object], count: int) -> Recording:
 @contextmanager
 def _tracing(folder: str) -> Generator[None]:
     options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0  # its events cost more than the steps of a small program
+    options.python_tracer_level = 0  # Python events cost more than the steps of a small program
     jax.profiler.start_trace(folder, profiler_options=options)
     try:
         yield

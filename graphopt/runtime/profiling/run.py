@@ -39,7 +39,7 @@ from graphopt.runtime.steps.executable import Executable
 from graphopt.runtime.steps.forms import Form
 
 IDLE = ""
-"""The name of the time in which no instruction ran."""
+"""The name for time in which no instruction ran."""
 
 
 def spread_time(
@@ -67,7 +67,7 @@ def _add_step(
     ends = [(min(span.end, step.end), -1, span.name) for span in spans]
     working, leading = Counter[str](), Counter[str]()
     now = step.start
-    # at one moment starts come first, so that no count is below 0
+    # at equal times starts come first, so that no count is negative
     for moment, change, name in sorted([*starts, *ends], key=lambda each: (each[0], -each[1])):
         _give(found, moment - now, working or leading)
         now, group = moment, leading if leads(name) else working
@@ -86,7 +86,7 @@ def _give(found: defaultdict[str, float], time: float, running: Mapping[str, int
 
 
 _WARM_UP = 2
-# of a step without the profiler: the seconds in which it is measured again, and the most times
+# without the profiler: the seconds in which a step is measured, and the most measurements
 _ENOUGH, _MOST = 0.3, 100
 
 
@@ -130,7 +130,7 @@ def profile_compilation(
         fetches = executable(feeds, scope)
         for fetch in fetches:
             np.asarray(fetch)
-        if not fetches:  # the call has returned before the step is over
+        if not fetches:  # the call has returned before the step has ended
             jax.block_until_ready(executable.arguments(feeds, scope)[0])
 
     for _ in range(_WARM_UP):

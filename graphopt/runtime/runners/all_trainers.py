@@ -35,9 +35,9 @@ from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.executable import Executable, Executables
 from graphopt.runtime.steps.kept import MOST_COMPILED
 
-# Descriptions name the state of a program variable by variable up to this many.
+# Descriptions list the state of a program up to this many variables.
 MAX_NAMED = 2000
-# Flags that each trainer may set as it likes.
+# The flags that trainers may set differently.
 OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
 
 
@@ -58,7 +58,7 @@ def over_all_trainers(compiled: Compiled) -> Replicated:
         )
     devices = all_devices(local)
     strategy = compiled.compilation.strategy
-    assert strategy is not None  # trainers have one
+    assert strategy is not None  # trainers always have a strategy
     donate = strategy.enable_inplace and not compiled.callers
     groups = len(devices) // len(local)
     replicated = replication.shard_map(
@@ -93,7 +93,7 @@ class Session:
         self.strategy = strategy_for(group.world, strategy)
         self.keys = Keys()
         self.masked: Bounded[Hashable, Executables] = Bounded(MOST_COMPILED)
-        # of executables as long as their program has them
+        # descriptions of executables, kept as long as their program keeps them
         self._described: WeakKeyDictionary[Executable, dict[str, Any]] = WeakKeyDictionary()
 
     def run_uneven(
@@ -133,7 +133,7 @@ class Session:
         try:
             executable.state.draw_key = self.keys.next_key
             executable.state.confirm = self.group.confirm
-            # what all trainers do together is done whole, also when this one is interrupted
+            # an interrupt of this trainer must not split an exchange that all trainers take part in
             with Uninterrupted():
                 if newly_set and not step.taken:
                     _take_from_first(scope, newly_set)
@@ -147,14 +147,12 @@ class Session:
                 finally:
                     self.group.announced = None
             return [list(np.array(value)) for value in fetches], executable.replicated.name
-        except (
-            GraphoptError
-        ):  # not an error of JAX, which may have another trainer's fault as its cause
+        except GraphoptError:  # unlike an error of JAX, its cause is not another trainer's fault
             raise
         except Exception as error:
             fault = self.group.find_fault(error)
             if fault is not None:
-                raise fault from None  # what JAX says of it has that cause
+                raise fault from None  # that fault is the cause of JAX's error
             raise
         finally:
             self.group.end_step()

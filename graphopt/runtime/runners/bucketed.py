@@ -58,9 +58,9 @@ from graphopt.runtime.steps.shipped import came_with, executables_of
 if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables
 
-# The number of programs whose reasons for running unpadded are kept.
+# The most programs whose reasons for running unpadded are kept.
 MOST_EXACT = 256
-# The compiled sizes of one program that are looked through for another one.
+# The most compiled sizes of a program among which another size is looked up.
 MAX_SIZES = 64
 
 
@@ -101,9 +101,9 @@ class BucketedRunner(Runner):
         self.rows = 0
         self.padding = 0
         self.decoders: Decoders | None = None
-        """The decoders, from the first step of a program that may be one."""
+        """The decoders; None before the first step of a program that may be one."""
         self._met: WeakKeyDictionary[Program, MetSizes] = WeakKeyDictionary()
-        # of each program the feeds and fetches with which it must run unpadded
+        # the feeds and fetches of each program that must run unpadded
         self._refused: WeakKeyDictionary[Program, Bounded[Hashable, bool]] = WeakKeyDictionary()
 
     @property
@@ -146,7 +146,7 @@ class BucketedRunner(Runner):
             decoder = self._find_decoder(program, feed, names)
             found = None
             if decoder is not None:
-                self._ready.clear()  # it is asked first from now on, for steps of known sizes, too
+                self._ready.clear()  # the decoder now comes first, even for steps of known sizes
                 found = decoder.step(feed, scope, wait=wait)
             if found is not None:
                 self.runs += 1
@@ -194,7 +194,7 @@ class BucketedRunner(Runner):
         """Return False if every size runs without padding."""
         if self.buckets is not None or not pads_sizes():
             return self.buckets is not None
-        # what came compiled, or is compiled for numbers that are fed, is not padded unasked
+        # a shipped program, or one compiled for fed numbers, is padded only on request
         is_free = not came_with(program) and program.fixed_feeds is None
         met = self._find_met(program)
         return met is None or (is_free and (met.trains or self.pads_inference))
@@ -270,7 +270,7 @@ class BucketedRunner(Runner):
         is_new, began = not found.is_ready, perf_counter()
         found.forms.seen.pays_later |= has_paid
         fetches = subset_of(found, served, names)(padded, scope, take_unpadded)
-        if wait or self.places[0].platform == "cpu":  # the time of the step is wanted
+        if wait or self.places[0].platform == "cpu":  # the step's time is measured
             for array in fetches:
                 np.asarray(array)
         seconds = perf_counter() - began
@@ -363,7 +363,7 @@ class BucketedRunner(Runner):
             )
         except CannotPad as error:
             reason = str(error.reason)
-        except OpenSizeError as error:  # it is compiled for the very sizes that are fed
+        except OpenSizeError as error:  # it is compiled for exactly the fed sizes
             reason = f"open-size: {error}"
         self.exact.keep(program.serial, reason)
         refused.keep((program.version, key, names), True)
@@ -376,7 +376,7 @@ class BucketedRunner(Runner):
             feed: tuple((name,) if name is not None else None for name in axes[feed])
             for feed in feeds
         }
-        # what is kept must not keep the program
+        # a cache entry must not keep the program alive
         compilation = Compilation(
             proxy(program), feeds, fetches, self.strategy, self.places, axes=dims
         )

@@ -31,7 +31,7 @@ class DataParallel:
     execution: ExecutionStrategy
     sample_weighted: bool = False
     communicates: bool = False
-    """The program has operators that need the values of all trainers."""
+    """True when the program has operators that need the values of all trainers."""
     _warned: bool = field(default=False, init=False)
 
     def places(self, place: Place) -> tuple[Place, ...]:

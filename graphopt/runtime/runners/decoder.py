@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executable, Executables
 
 Names = tuple[str, ...]
-# the shape of a feed, -1 for sizes that grow, and its dtype
+# the name, shape (-1 for sizes that grow) and dtype of each feed
 Types = tuple[tuple[str, tuple[int, ...], str], ...]
 Make = Callable[[Types], "Executables"]
 
@@ -48,11 +48,11 @@ LEAST = 64
 """The rows of the smallest buffers."""
 fit = powers_of_two(LEAST)
 MOST_IN_TURNS = 4
-"""The sequences, each with other sizes, whose steps may alternate until they are known."""
+"""The sequences of different sizes whose first steps may alternate."""
 MOST_REFUSED = 4
-"""The sets of sizes with which a program is found to be no decoder; no other ones are looked at."""
+"""The most sets of sizes that are tried before a program counts as no decoder."""
 MOST_KINDS = 16
-"""The sets of other sizes, such as numbers of sequences, that one program is compiled for."""
+"""The most sets of sizes, such as numbers of sequences, that one program is compiled for."""
 
 
 class CachedDecoder:
@@ -76,12 +76,12 @@ class CachedDecoder:
         dims = [*masked.masks, *masked.counts]
         dims += [dim for axes in masked.fetches.values() for dim in axes if dim is not None]
         self._more = max(size.by for dim in dims for size in dim if isinstance(size, Grown))
-        """The rows that a step may write after those of its caches."""
+        """The rows that a step may write after its caches' rows."""
         self._limit = min((most - size.by for size, most in masked.limits), default=None)
         fetched = [port.name for port in executables.compiled.plan.fetches]
         kept = {kept.cache.fetch: place for place, kept in enumerate(self._caches)}
         places = {name: place for place, name in enumerate(fetched)}
-        # of each fetch the cache that it is, or its place among the results and its axes
+        # for each fetch: its cache, or its position among the results and its axes
         self._fetches = [
             (kept.get(name), places.get(name, -1), masked.fetches.get(name)) for name in names
         ]
@@ -396,7 +396,7 @@ class Decoders:
         return list(found)
 
 
-# with the version of the program
+# the answer for each program, and the program's version at that time
 _joining: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
 
 
@@ -415,7 +415,7 @@ def _joins(block: Block) -> bool:
     for op in block.ops:
         if op.type == "concat" and (names := op.inputs.get("X")):
             variable, axis = block.find_var(names[0]), op.attrs.get("axis", 0)
-            # another axis is one that a value says
+            # a variable determines the axis
             if variable is None or not isinstance(axis, int) or axis >= len(variable.shape):
                 return True
             if variable.shape[axis] == -1:

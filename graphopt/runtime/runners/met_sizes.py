@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 Axis = tuple[str, int]
 FIRST_EXACT = 2
-"""The first sizes of a program's feeds, which run as they are."""
+"""The number of a program's first feed sizes that run unpadded."""
 MOST_AT_ONCE = 32
-"""The most sizes that run unpadded for good. A runner keeps the executables of 64, so that many
-others may come to run unpadded."""
+"""The most sizes that run unpadded for good. A runner keeps 64 executables, which leaves room for
+later sizes to run unpadded."""
 PADDED = 4
-"""The runs of a size with padding have taken so many times the price of compiling when it is
-compiled without: padding and masks take a sixth to a half of the time of a run."""
+"""A size is compiled without padding once its padded runs have taken this multiple of the price of
+compiling: padding and masks take a sixth to a half of a run's time."""
 MOST_PADDED = 256
-"""The sizes whose runs with padding are counted, those that came last."""
+"""The most sizes whose padded runs are counted, the latest ones."""
 
 
 class Group(NamedTuple):
@@ -56,19 +56,19 @@ class MetSizes:
     def __init__(self, *, trains: bool) -> None:
         self.trains = trains
         self.dims: Dimensions = {}
-        """The dimension of each axis of the feeds of this run."""
-        # those of this run where no earlier one may decide
+        """The dimension of each axis of this run's feeds."""
+        # this run's buckets, if no earlier run may decide
         self._of_lengths: Buckets | None = None
-        # of each open axis its dimension so far, and its size in the latest run
+        # for each open axis, its dimension so far and its size in the latest run
         self._dims: dict[Axis, str] = {}
         self._last: dict[Axis, int] = {}
         self._varied: set[Axis] = set()
         self._exact: set[Hashable] = set()
-        # of sizes that run with padding: the runs but the first, which may compile, and the least
-        # seconds of one
+        # for each padded size, its runs except the first, which may compile, and the least seconds
+        # of a run
         self._padded: Bounded[Hashable, tuple[int, float]] = Bounded(MOST_PADDED)
         self._groups: list[Group] = []
-        # of the latest run in a group its sizes, and NumPy's seconds before it
+        # the group and the sizes of the latest run, and NumPy's seconds before it
         self._latest: tuple[Group, Hashable] | None = None
         self._seconds = 0.0
         self.has_paid = False
@@ -103,7 +103,7 @@ class MetSizes:
                 for dim, size in zip(dims, feeds[feed].shape, strict=True)
                 if dim is not None
             }
-            # rows have names, so that the program can join them with lengths, and are not padded
+            # Rows have names, so that the program can match them with lengths. They are not padded.
             rows = dict.fromkeys(sized.keys() - lengths, _exact)
             buckets = self._of_lengths = Buckets(rows, others=sparing(0.25))
             return all(buckets.fit(dim, size) == size for dim, size in sized.items())
@@ -112,7 +112,7 @@ class MetSizes:
         self.has_paid, sizes = False, sizes_of(feeds)
         if sizes in self._exact:
             return True
-        # the smaller batch at the end of an epoch is no reason to pad
+        # A smaller last batch of an epoch is no reason to pad.
         varies_beyond_rows = any(at for _, at in self._varied)
         first = 1 if self.trains and varies_beyond_rows else FIRST_EXACT
         prices = [] if repeats else [each.compiled.price for each in own]

@@ -33,7 +33,7 @@ class Branch(NamedTuple):
 
 
 Branches: TypeAlias = "WeakKeyDictionary[Program, Branch]"
-"""The open branches of the programs that a runner met."""
+"""The known open branches of a runner's programs."""
 
 
 def run_side(known: Branches, program: Program, names: Names, step: Step) -> Fetched:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from graphopt.runtime.compile.compiled import Compiled
     from graphopt.runtime.steps.executable import Executable, Executables
 
-# More kinds of steps than this are looked up in several stages again.
+# The most kinds of steps that skip the checks of a first step.
 MOST_READY = 256
 
 Names = tuple[str, ...]
@@ -175,7 +175,7 @@ class Runner:
         if self.session is not None:
             return self._together(program, parts, names, scope)
         executable = self._executable(program, parts, names)
-        # one for certain numbers, or for no others, does not serve all feeds of these sizes
+        # an executable that depends on fed numbers does not serve all feeds of these sizes
         serves_all = not (executable.compiled.deciding or executable.compiled.compilation.numbers)
         unchanged = signature is not None and passed_unchanged(program, cast("Feeds", feed), parts)
         if signature is not None and unchanged and serves_all:
@@ -253,7 +253,7 @@ class Runner:
     ) -> tuple[Executables, Names, Hashable]:
         """Find or compile the program for these fetches; give its fetches and feed shapes."""
         chunks = [parts.whole] if parts.whole is not None else list(parts.chunks)
-        # in sorted order, so that dicts of another order share what was compiled
+        # sorted, so that dicts in another order share compilations
         fed = tuple(sorted(chunks[0]))
         shapes = tuple(map(shapes_of, chunks))
         devices = parts.device_shapes()
@@ -280,7 +280,7 @@ class Runner:
             names,
             rows_in(shapes),
             make,
-            # all trainers compile the same
+            # all trainers compile the same program
             alone=self.session is not None or TAKEN in names,
             shipped=self.strategy is not None or came_with(program),
         )
@@ -294,7 +294,7 @@ class Runner:
         fetches: Names,
         own: OwnTypes = (),
     ) -> Compilation:
-        # what is kept must not keep the program
+        # a cache entry must not keep the program alive
         held = proxy(program)
         if self.parallel is None:
             return Compilation(held, fed, fetches, self.strategy, self.places, types=own)
@@ -385,7 +385,7 @@ def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
     """Return whether feeds like this one need no check and no split."""
     feeds, block = parts.whole, program.global_block()
     if feeds is None or any(block.has_var(f"{name}{LENGTHS}") for name in feed):
-        return False  # lengths are checked against rows each time
+        return False  # lengths are checked against rows in each step
     return len(feeds) == len(feed) and all(feeds[name] is feed[name] for name in feeds)
 
 

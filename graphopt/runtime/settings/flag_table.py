@@ -27,7 +27,7 @@ _REPEATS = (
     "each run gives the same bits"
 )
 
-# what a flag does, for the flags that do something
+# the flags with an effect: their defaults and descriptions
 OBEYED: Mapping[str, tuple[Any, str]] = {
     "check_nan_inf": (
         False,
@@ -139,7 +139,7 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     ),
 }
 
-# why flags have no effect, and the flags: name and default
+# the flags without an effect, with their defaults, by reason
 _WITHOUT_EFFECT: Mapping[str, str] = {
     "XLA plans the memory of a program as a whole": """
         alloc_fill_value -1, allocator_strategy 'auto_growth', auto_growth_chunk_size_in_mb 0,

@@ -33,7 +33,7 @@ class Revision:
 
 revision = Revision()
 
-# the flags that passes/table/conditions.py knows
+# the flags that passes/table/conditions.py reads
 COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"
@@ -51,7 +51,7 @@ TIER = "FLAGS_graphopt_tier"
 HOST, FAST, FULL, AUTO = TIERS = ("host", "fast", "full", "auto")
 KERNELS = "FLAGS_graphopt_kernels"
 THREADS = "FLAGS_paddle_num_threads"
-# Paddle's requests for the same bits in every run
+# Paddle's flags that request the same bits in every run
 REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
 CUDA_PLACE = "FLAGS_graphopt_cuda_place"
 CUDA_PLACES = ("strict", "best")
@@ -283,7 +283,7 @@ def changed_flags() -> list[tuple[str, str]]:
     return [(n, repr(v)) for n in names if (v := _value(n)) != found[n]]
 
 
-# flags about where programs are kept, how they are reported, and which of their forms runs
+# flags that do not change compiled code: caches, reports, and the choice of a form
 _NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL, SCRATCH, PADDLE_VERSION)
 
 

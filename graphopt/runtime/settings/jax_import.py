@@ -38,9 +38,9 @@ def _import() -> None:
 
         import jax
 
-        # a script that shows its own log has no use for JAX's lines on TPUs that are not there
+        # Scripts with a log of their own should not show JAX's messages about missing TPUs.
         log = logging.getLogger("jax")
-        if log.level == logging.NOTSET:  # JAX_LOGGING_LEVEL sets another one
+        if log.level == logging.NOTSET:  # unless JAX_LOGGING_LEVEL sets a level
             log.setLevel(logging.WARNING)
         jax.config.update("jax_cpu_enable_async_dispatch", False)
     finally:

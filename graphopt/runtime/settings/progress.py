@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from graphopt.display.progress import progress
 from graphopt.runtime.settings.flags import asks_for_progress, shows_progress
 
-# the reasons for a compilation
+# reasons for a compilation
 NEW_PROGRAM = "new program"
 CHANGED_PROGRAM = "changed program"
 OTHER_FEEDS = "other feeds"
 OTHER_FETCHES = "other fetches"
 FEED_SHAPE = "other feed shape"
-# what is compiled, where a program has two forms
+# the steps that a form is compiled for, if a program has two forms
 FIRST_STEPS = "the first steps"
 LATER_STEPS = "all later steps"
-# what to do so that a program is not compiled again
+# how to avoid another compilation, by reason
 REMEDIES = {
     NEW_PROGRAM: "none: it is the first run of this program",
     CHANGED_PROGRAM: "change a program before its first run",

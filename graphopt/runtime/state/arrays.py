@@ -20,15 +20,15 @@ Array: TypeAlias = "np.ndarray[Any, Any] | jax.Array"
 Arrays: TypeAlias = "tuple[Array, ...]"
 FedArrays: TypeAlias = "tuple[Array | list[Array], ...]"
 Results: TypeAlias = "tuple[Arrays, Arrays]"
-"""The fetches of a step, and the state after it."""
+"""The fetches of a step, and the state after the step."""
 Step: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray], Results]"
-"""Of state that is updated, state that is only read, feeds and a random key."""
+"""A step: it takes updated state, read-only state, feeds and a random key."""
 Feeds: TypeAlias = "Mapping[str, Array | list[Array]]"
-"""The feed of each variable; a list of arrays for replicas with different numbers of rows."""
+"""The feed of each variable; a list of arrays for replicas with unequal rows."""
 Feed: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
-"""The feed of a script, not checked yet; values are all that NumPy makes an array of."""
+"""A script's feed before checks; NumPy must be able to convert the values."""
 FetchList: TypeAlias = "Sequence[object] | Variable | str | None"
-"""The fetches of a script: variables, names and operators, in lists of lists."""
+"""A script's fetches: variables, names and operators, possibly in nested lists."""
 Fetched: TypeAlias = "Sequence[Sequence[Array]]"
 """The values of each fetch, one for each replica."""
 
@@ -48,7 +48,7 @@ def is_of_jax(array: object) -> bool:
     return hasattr(array, "sharding")
 
 
-# what the host has of arrays that it has sent to devices, by the number of the object
+# the host's copies of arrays on devices, by the device array's id
 _on_host: dict[int, HostArray] = {}
 
 

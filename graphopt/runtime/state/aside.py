@@ -35,8 +35,8 @@ def aside(call: Callable[[], T], noted: list[T]) -> None:
 
     def run() -> Iterator[None]:
         try:
-            # The thread begins here. Until it does, Python takes it for the one that began it, and
-            # may raise in it what is meant for that one.
+            # The thread has started when it gets here. Before that, Python takes it for the thread
+            # that started it, and may raise that thread's exceptions in it.
             yield
             noted.append(call())
         except BaseException as error:
@@ -46,16 +46,16 @@ def aside(call: Callable[[], T], noted: list[T]) -> None:
 
     running = run()
     next(running)
-    # functions of C: no code of Python runs in the thread before that of `run`
+    # `next` is a C function, so the thread runs no Python code before `run`
     go_on = partial(next, running, None)
     while not (noted or errors):
         try:
-            if not begun:  # one call of C: it is noted that there is a thread, or there is none
+            if not begun:  # one C call: either the thread starts and is noted, or neither
                 begun.extend(map(start_new_thread, (go_on,), ((),)))
             ended.acquire()
         except BaseException as error:
             if not begun and isinstance(error, RuntimeError):
-                go_on()  # there are no new threads while the process ends
+                go_on()  # no thread can start while the process exits
             elif not begun:
                 raise
             else:

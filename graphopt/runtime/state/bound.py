@@ -26,7 +26,7 @@ from graphopt.runtime.state.slots import (
 if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
 
-# what has the value of a port of state
+# the holder of a state port's value
 Holder = Slot | Stack
 
 
@@ -103,7 +103,7 @@ def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
 def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
     """Take each port, as `take` does."""
     home = replicated.home
-    # nearly always every array is there already, and a call for each would cost more than the rest
+    # Nearly always every array is in place, and a call for each would cost more than the rest.
     return [
         slot.value
         if slot is not None and slot.home is home and slot.layout is layout
@@ -144,7 +144,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     With `keep`, or when the value is on no device yet, the slot keeps the array from now on.
     """
     home, (port, slot, layout) = replicated.home, bound
-    latest.mark = None  # copies and items that others read are given up with the value
+    latest.mark = None  # the value's copies and items, which others read, are dropped with it
     if slot is None or slot.value is None:
         slot = _fill_stack(port, slot)
     if slot.home is home and slot.layout == layout:
@@ -154,7 +154,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     where, held, array = slot.copy
     if array is None or where is not home or held != layout:
         array = _bring_home(replicated, slot, port, layout)
-    # a value in parts is whole on no device, unless another program needs it so
+    # a value in parts is whole on no device, unless another program needs it whole
     shared = layout.whole is not None or layout.cut is not None
     if keep or (slot.home is None and not slot.is_scheduled) or shared:
         slot.put(array, layout=layout, home=home)
@@ -193,7 +193,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Array:
     return stack.items[home, item.at]
 
 
-# one for each device
+# one function for each device
 @functools.cache
 def _unstack_items(place: Any) -> Any:
     """Compile a function that splits a stack into its items."""

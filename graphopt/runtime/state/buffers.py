@@ -75,7 +75,7 @@ class HeldRows:
         return repr(self.numpy())
 
 
-# goes with the copy
+# the buffer of each host copy, by the copy's id; dropped with the copy
 _copies: dict[int, tuple[weakref.ref[HostArray], HeldRows]] = {}
 
 
@@ -94,7 +94,7 @@ def rows_of_copy(array: HostArray) -> HeldRows | None:
     if rows.shape != array.shape or rows.dtype != array.dtype:
         return None
     with rows.buffer.lock:
-        # a script may have written into it
+        # a script may have written into the copy
         same = np.array_equal(_bits(rows.view()), _bits(array))
     return rows if same else None
 

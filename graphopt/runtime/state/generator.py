@@ -24,7 +24,7 @@ class Generator:
         """Restart from this seed (an integer of up to 64 bits)."""
         self.seeded = True
         self._seed = int(seed)
-        # the low 32 bits and the high ones both count
+        # mix the low and the high 32 bits
         self._word = (self._seed ^ (self._seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF
         self._step = 0
         return self

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphopt.ir.dialect.signature import Port
 
 
-# gives a device of JAX, which is imported for it
+# returns a device of JAX; only that call imports JAX
 Device: TypeAlias = "Callable[[], Any]"
 
 

@@ -22,7 +22,7 @@ from graphopt.display.units import shape as show_shape
 from graphopt.errors import ScopeError
 from graphopt.runtime.state.slots import Slot, Stack
 
-# the largest variables of a scope, in a notebook
+# the most variables that a notebook shows, largest first
 _SHOWN = 30
 
 
@@ -35,12 +35,13 @@ class Scope(WithFacts):
     """
 
     changes: ClassVar[int] = 0
-    """The number of variables made by all scopes: while it stays, names mean the same slots."""
+    """The variables created by all scopes so far; while the count stays, names map to the same
+    slots."""
 
     def __init__(self, parent: Scope | None = None) -> None:
         self._parent = parent
         self.lock: Any = RLock() if parent is None else parent.lock
-        # goes with its executable, of which runners keep so many
+        # dropped with the executable, of which runners keep a limited number
         self.bound: dict[int, tuple[int, Any]] = {}
         self.prepared: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self._slots: dict[str, Slot] = {}

@@ -100,7 +100,7 @@ class Slot:
     def __init__(self, name: str, lock: Any = None) -> None:
         self.name = name
         self.lock = RLock() if lock is None else lock
-        # state, not a cache: as many as programs pass this variable on with others
+        # state, not a cache: one for each group of variables that a program passes together
         self.stacks: dict[tuple[str, ...], Stack] = {}
         self.lengths: list[list[int]] = []
         self.rows: list[int] | None = None
@@ -114,7 +114,8 @@ class Slot:
         self, value: Array | Item | None, *, layout: ArrayLayout = AS_IT_IS, home: object = None
     ) -> None:
         """Replace the value; a variable that is stored in a stack leaves it."""
-        # before, as an interrupt may come; and after, as a step of another thread may end meanwhile
+        # Reset twice: an interrupt may come before the end, and another thread's step may end
+        # meanwhile.
         latest.mark = None
         if type(self.value) is Item:
             self._leave(value, layout, home)
@@ -337,7 +338,7 @@ class Tensor:
         return slot.value if plain and slot.rows is None and is_of_jax(slot.value) else None
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
-        # without a value it is empty in Paddle, too: PaddleSlim copies those of whole programs
+        # Paddle's empty tensor is empty as well: PaddleSlim copies whole programs' variables
         value = self._slot.read() if self._is_initialized() else np.zeros(0)
         return value if dtype is None else value.astype(dtype)
 
@@ -436,7 +437,7 @@ class Stack:
             self.value, self.layout, self.home = value, layout, home
             self._note_change()
             return
-        # a variable that has left its own array and is in no stack yet would have no value
+        # A variable that left its own array and has not reached the stack would have no value.
         with self.members[0].lock, Uninterrupted():
             for index, slot in enumerate(self.members):
                 slot.put(Item(self, index))

@@ -18,7 +18,7 @@ from typing import Any
 Handlers = tuple[tuple[int, Callable[[int, Any], Any]], ...]
 
 _MAIN = threading.main_thread().ident
-# those for which scripts have handlers that raise: a step need not query all 64
+# the signals with Python handlers that raise; a step need not query all 64
 _SIGNALS = tuple(
     int(getattr(signal, name))
     for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGUSR1", "SIGUSR2")

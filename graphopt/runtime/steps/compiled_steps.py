@@ -79,12 +79,12 @@ def _message_of(op: PdOp, error: Exception) -> str:
     )
 
 
-# Steps that may be under way at once; more can deadlock XLA's host devices.
+# The most steps in flight; more can deadlock XLA's host devices.
 MAX_IN_FLIGHT = 8
 
 
 _calls = itertools.count(1)
-"""Counts the steps of all executables."""
+"""The counter of the steps of all executables."""
 
 
 def run_of(form: Form, state: StepState) -> Run:
@@ -106,13 +106,14 @@ def donating(function: Step, prepare: Prepare | None, state: StepState) -> Run:
             key = state.next_key() if state.is_random else NO_KEY
             if watcher() is not None:
                 state.tell(slots, fed, key, scope)
-            # once the call has run, the new state is the only one
+            # the call donates the old state, so these results hold the only state
             noted: list[Results] = []
             try:
                 call(updated, read_only, fed, key, noted)
                 state.store(slots, noted[0][1], scope)
             except BaseException:
-                # a second interrupt may come at once: Python looks for one where a function begins
+                # Retry: a second interrupt may come at once, since Python checks for one at a
+                # function's start.
                 try:
                     _keep(state, slots, noted, scope)
                 except BaseException:
@@ -154,7 +155,7 @@ def keeping(function: Step, state: StepState, compiled: Compiled) -> Run:
             except RuntimeError:
                 if not any(map(_is_gone, (*updated, *read_only))):
                     raise
-                # a step of another thread took the buffers after they had been looked up
+                # a step of another thread has donated the buffers since the lookup
                 with scope.lock, jax.enable_x64(True):
                     taken = state.take(slots, scope, state.prepare)
                     fetches, written = function(*taken, fed, key)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 """The size of each padded dimension."""
 OFTEN = 64
-"""The times that a size is wanted before it is compiled where no measured time may decide."""
+"""The requests for a size before it is compiled, if no measured time may decide."""
 PART_AHEAD = 0.25
-"""The part of the time of NumPy that compiling several sizes for later processes may take."""
+"""The share of NumPy's time that compiling sizes for later processes may take."""
 
 
 class ProgramCosts:
@@ -30,20 +30,20 @@ class ProgramCosts:
 
     def __init__(self) -> None:
         self.trained = 0
-        """The runs of a training from a seed that a policy has counted."""
+        """The counted runs of a seeded training."""
         self.host: HostForm | None = None
-        """The form in NumPy that those for all sizes are copies of."""
+        """The NumPy form, which is copied for each set of sizes."""
         self.slow_elements = inf
-        """The elements of feeds for which NumPy took too long."""
+        """The number of fed elements from which on NumPy takes too long."""
         self.host_seconds = 0.0
         """The seconds of all runs in NumPy."""
         self.missed = 0.0
-        """Those of NumPy for sizes whose executables are on disk."""
+        """The seconds of NumPy for sizes with executables on disk."""
         self.prepares: WeakSet[Prepare] = WeakSet()
-        """Those of the forms that were compiled for the sizes of feeds."""
-        # the seconds for compiling sizes whose runs in this process did not cost as much
+        """The prepared values of forms compiled for feed sizes."""
+        # the seconds of compiling sizes whose runs in this process did not cost as much
         self._ahead = 0.0
-        # of padded sizes: how often each came, and what padding has taken
+        # for each padded size, the number of its runs, and the seconds spent on padding
         self._times: Counter[tuple[tuple[str, int], ...]] = Counter()
         self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
 

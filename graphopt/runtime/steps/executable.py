@@ -40,11 +40,11 @@ from graphopt.runtime.steps.policy import BY_OP, KERNELS
 from graphopt.runtime.steps.run_hook import watcher
 from graphopt.runtime.steps.step_state import NO_KEY, StepState
 
-# A program that meets more shapes than this forgets the executable used least lately.
+# The most feed shapes of a program; beyond that, the least recently used executable is dropped.
 MAX_SHAPES = 64
 _LARGE = 1 << 31
 MOST_NUMBERED = 16
-"""The numbers of feeds that decide sizes for which a program is kept."""
+"""The most sets of size-deciding feed values for which a program is kept."""
 
 
 class Executable:
@@ -64,12 +64,12 @@ class Executable:
         self.state = StepState(compiled, replicated)
         self.forms = Forms(self.state, costs or ProgramCosts(), reason)
         self.form: Form | None = None
-        """The form that runs from now on, once that is known."""
+        """The form of all later runs, once it is final."""
         named = compiled.bounds.items()
         self.bounds = {name: bounds for name, bounds in named if name in self.fed}
         self._divisors = {name: bounds for name, bounds in named if name not in self.fed}
         self._checked: dict[str, Array | None] = {}
-        """The values of divisors of state that were looked at."""
+        """The divisors in state that have been checked."""
 
     def __call__(
         self, feeds: Feeds, scope: Scope, unpadded: Callable[[], Feeds] | None = None
@@ -104,7 +104,7 @@ class Executable:
         form = self.form or self.forms.next(scope)
         if (last := self.forms.last) is not None:
             self.form = last
-            # no other form reads prepared state, but for feeds of other sizes
+            # no other form reads prepared state, except for other feed sizes
             own = last.state or self.state
             for other in {self.state.prepare, own.prepare} - {last.prepare, None}:
                 scope.prepared.pop(other, None)
@@ -181,7 +181,7 @@ class Executable:
             if instead is not None:
                 run = self._run_of(replace(instead, donates=False))
                 fetches, _ = run(padded, scope, key)
-                self.forms.leave(failure)  # feeds that no form computes do not end the host form
+                self.forms.leave(failure)  # feeds that no form can compute do not end the host form
                 self.form = None
                 return fetches
             if failure.__cause__ is not None:
@@ -207,7 +207,7 @@ class Executable:
 
     def _run_of(self, form: Form) -> Run:
         """Build the run of a compiled form; JAX is imported for it."""
-        with paused_collector():  # modules that are imported are no garbage
+        with paused_collector():  # imported modules are no garbage
             import_jax()
             from graphopt.runtime.steps.compiled_steps import run_of
 
@@ -267,7 +267,7 @@ class Executables:
         self.shapes = 0
         self.costs = ProgramCosts()
         self.sizes: list[dict[str, int]] = []
-        """The sizes of padded dimensions, of those that were compiled last."""
+        """The sizes of padded dimensions, for the latest compilations."""
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
         self._numbered: Bounded[Hashable, Executables] = Bounded(MOST_NUMBERED)
         self._met: Bounded[Hashable, bool] = Bounded(MAX_SHAPES)
@@ -315,12 +315,12 @@ class Executables:
             return None
         try:
             return Executables(compiled_or_known(compilation), self.reason)
-        except GraphoptError:  # op by op it says what is wrong with these numbers
+        except GraphoptError:  # the run op by op raises a better error for these numbers
             return None
 
     def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
         """Find the executable of this key, or make it from the result of `mapped`."""
-        with self._lock:  # threads that begin at once share what is compiled
+        with self._lock:  # threads that start at once share a compilation
             return self._found.find(key, lambda: self._make(mapped()))
 
     def _make(self, replicated: Replicated) -> Executable:

@@ -13,7 +13,7 @@ from graphopt.runtime.steps.costs import ProgramCosts
 from graphopt.runtime.steps.policy import Facts
 
 SHARE = 0.15
-"""The part of the time of compiling that the products and updates of a step may take in NumPy."""
+"""The share of the compile time that the products and updates of a step may take in NumPy."""
 
 
 def find_facts(
@@ -36,7 +36,7 @@ def find_facts(
     if count_elements(fed) >= costs.slow_elements:
         return facts
     if costs.host is None:
-        # the reference rules are imported with it
+        # it imports the reference rules
         from graphopt.runtime.host.form import HostForm, has_host_form
 
         if not has_host_form(compiled):

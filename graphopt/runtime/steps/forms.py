@@ -84,17 +84,18 @@ if TYPE_CHECKING:
     from graphopt.runtime.steps.xla_forms import XlaForms
 
 Run: TypeAlias = "Callable[[FedArrays, Scope, HostArray | None], Results]"
-"""A step in a scope, and its results; it has a random key of its own, or this one."""
+"""A step in a scope, with its results; it draws a random key unless it gets one."""
 FOLDER = "rivals"
 PAID = 4
-"""NumPy has taken so many times the price of compiling when sizes are compiled for later processes.
+"""Sizes are compiled for later processes once NumPy has taken this multiple of the compile time.
 
-With the import of JAX that takes about twice the price here, and shall take half as long at most.
+With the import of JAX, compiling takes about twice that time here, and should take at most half as
+long as NumPy has taken.
 """
 JAX_SECONDS = 0.5
-"""The time that importing JAX takes, about."""
+"""The approximate seconds to import JAX."""
 NOTED = 0.01
-"""The part of the time of compiling from which that of NumPy is noted: less adds up to nothing."""
+"""NumPy's time is recorded from this share of the compile time on; less does not add up."""
 
 
 @dataclass(eq=False)
@@ -111,9 +112,9 @@ class Form:
     donates: bool = False
     words: str = ""
     state: StepState | None = None
-    """Its own, where it was compiled for the sizes of its feeds."""
+    """The state of a form compiled for the sizes of its feeds; None for the shared state."""
     run: Run | None = None
-    """The runs of a compiled step, from the first one on."""
+    """The run of a compiled step, from the first run on."""
 
 
 class Forms:
@@ -126,13 +127,13 @@ class Forms:
         self._ready: dict[str, Form] = {}
         self.seen = History(self._ready)
         self.is_ready = False
-        """True when there is a form for the first run."""
+        """True when the first run has a form."""
         self.last: Form | None = None
         self.timed: tuple[int, float, str] | None = None
-        """Of the run under way, if it is timed: its thread, its start, and its form."""
+        """The timed run in progress, if any: its thread, start and form."""
         self._held: Form | None = None
         self._held_runs = 0
-        """The next runs that have this form whatever has happened meanwhile."""
+        """The number of next runs that use this form without another choice."""
         self._state = state
         self._compiled = state.compiled
         self._replicated = state.replicated
@@ -145,19 +146,19 @@ class Forms:
         self._fed: FedTypes = ()
         self._sizes = ""
         self._beginning = threading.RLock()
-        # held for a moment; notified of each form that is ready
+        # held only briefly; notified of each form that becomes ready
         self._lock = threading.Condition()
-        # the caller that compiles, and the thread that compiles the full form
+        # the thread of the caller that compiles, and the thread that compiles the full form
         self._maker: int | None = None
         self._full_maker: int | None = None
-        # the process that has the thread
+        # the process that owns the background thread
         self._process = 0
         self._began = 0.0
         self._outcome: Path | None = None
         self._note: Path | None = None
-        """The note of these sizes on disk, of a step that only infers."""
+        """The file on disk with notes on these sizes, for a step that only infers."""
         self._seconds_before = self._noted_from = 0.0
-        """Those of NumPy for these sizes in earlier processes; those here that are noted next."""
+        """NumPy's seconds for these sizes in earlier processes; the seconds for the next note."""
         self._is_missed = False
         """True when the full form is on disk."""
         self._elements = 0
@@ -175,13 +176,13 @@ class Forms:
         self._note = note_of(compiled, fed) if infers and replicated.name == "alone" else None
         find = partial(find_facts, compiled, replicated, fed, self._costs)
         is_new = compiled.is_new or (infers and self._is_not_kept())
-        # a training from a seed does not begin with what is on disk
+        # a seeded training does not start with a form on disk
         facts = find() if is_new or trains_from_seed(compiled) else None
         self._fed = _fed_types(compiled.plan, fed)
         if facts is not None and facts.first[0] == HOST and compiled.plan.sizes_are_known:
             arguments = partial(types_of_plan, compiled.plan, replicated, self._fed)
         else:
-            # before the lock, as whoever has the lock of the scope may wait for this one
+            # before the lock: a thread that holds the scope's lock may wait for this one
             arguments = partial(tuple, self._types_in(scope, fed))
         shared = facts is not None and facts.quick_runs > 0 and self._state.is_shared(scope)
         with self._beginning:
@@ -190,7 +191,7 @@ class Forms:
             self._arguments, self._sizes, self._xla = arguments, sizes, None
             may_be_on_disk = facts is None and tier_flag() in (AUTO, FULL)
             if may_be_on_disk and self._is_known() and self._load(FULL, self._xla_forms()):
-                facts = Facts(asked=tier_flag())  # nothing else is looked at for it
+                facts = Facts(asked=tier_flag())  # no other facts are needed
             self._facts = facts or find()
             self.seen.trained, self.seen.shared = self._costs.trained + 1, shared
             if self._facts.first[0] == HOST:
@@ -220,7 +221,7 @@ class Forms:
             return state.arguments(fed, scope, state.prepare)
         if not (self._compiled.wants_sizes and plan.sizes_are_known):
             return types_of(state.arguments(fed, scope, state.prepare))
-        # what a program for these sizes reads prepared is prepared for that one
+        # a specialized program prepares its values itself
         updated, read_only, *rest = types_of(state.arguments(fed, scope, None))
         prepared = map(self._replicated.type_of, plan.prepared)
         return updated, (*read_only, *prepared), *rest
@@ -249,7 +250,7 @@ class Forms:
             seen.trained = self._costs.trained
             seen.shared = seen.shared or self._state.is_shared(scope)
         if seen.thread and self._process != os.getpid():
-            # it is one of the process that this one is a child of
+            # the thread belongs to the parent process
             seen.thread, self._full_maker = "", None
         if rival is not None:
             rival.runs += 1
@@ -309,7 +310,7 @@ class Forms:
         costs.missed += spent - seen.spent if self._is_missed else 0.0
         seen.spent, seen.ended = spent, True
         seen.others = round(costs.host_seconds - spent, 6)
-        # sizes may change in a loop: then there is no compiled program to keep
+        # sizes may change in a loop, which leaves no compiled program to keep
         if facts.asked != AUTO or facts.loops or seen.pays_later or self._is_missed:
             return
         before, in_all = self._seconds_before, self._seconds_before + spent
@@ -334,7 +335,7 @@ class Forms:
             return choose(self._facts, replace(self.seen, left=left)).form
 
         def is_free() -> bool:
-            # a handler of a signal may run the step in the middle of a compilation
+            # a signal handler may run the step in the middle of a compilation
             makers = {self._maker, self._full_maker if name() == FULL else None}
             return makers <= {None, me}
 
@@ -342,7 +343,7 @@ class Forms:
             if (form := self._ready.get(name())) is not None:
                 return form
             try:
-                # what is waited for may change meanwhile; the line is about what it began with
+                # The awaited form may change meanwhile; the line describes the first one.
                 steps = self._steps_of(name())
                 with announce(partial(self._describe, steps), live=partial(self._live, steps)):
                     with self._lock:
@@ -401,10 +402,10 @@ class Forms:
         import_jax()
         with self._lock:
             is_counted = name == FAST and bool(self._facts.quick_runs)
-            if FULL in self._ready and not is_counted:  # the thread has it by now
+            if FULL in self._ready and not is_counted:  # the background thread has made it
                 return
             xla = self._xla_forms()
-        # nothing is compiled beside a full form on disk
+        # a full form on disk needs no other form
         takes_full = self._facts.asked in (AUTO, FULL) and not is_counted
         names = dict.fromkeys([FULL, name]) if takes_full else [name]
         xla.compiled.parts += parts
@@ -418,7 +419,8 @@ class Forms:
             self.seen.needs_data = True
         else:
             if name == FULL and self._note is not None:
-                # what is not kept is not compiled for later processes again before that pays again
+                # A form that was not saved is compiled for later processes only once that pays
+                # again.
                 note_compiled(self._note) if xla.is_kept else note_seconds(self._note, 0.0)
             self._keep(name, step, xla, "" if began is None else self._from_run(began))
 
@@ -448,7 +450,7 @@ class Forms:
 
     def _keep(self, name: str, step: Step, xla: XlaForms | None = None, came: str = "") -> None:
         """Register a compiled form as ready; `came` describes the origin of the full one."""
-        # what threads ran in NumPy at once, they run at once in the quick form, too
+        # threads may run the step at once in NumPy, so also in the quick form
         donates = name == FULL or (name == FAST and HOST not in self._ready)
         donates = donates and self._replicated.donates
         form = Form(name, step, self._compiled.prepare, donates)
@@ -472,12 +474,12 @@ class Forms:
         if rival is not None and rival.known is None and rival.ratio is not None:
             write_ratio(self._outcome, rival.ratio)
         with self._lock:
-            # what NumPy may still refuse is compiled then
+            # feeds that NumPy may still refuse are compiled at that time
             if form.name != HOST and self._maker is None:
                 for name in {*self._ready} - {form.name, FULL}:
                     del self._ready[name]
                 if (full := self._ready.get(FULL, form)) is not form:
-                    full.run = None  # oneDNN has won, and reports show the text of both
+                    full.run = None  # oneDNN has won; reports show the text of both forms
                 self._xla, self._arguments = None, tuple
         if seen.error and not self._has_warned:
             self._has_warned = True
@@ -510,7 +512,7 @@ class Forms:
                     return
                 self._process, seen.thread = os.getpid(), name
             submit(self)
-        except BaseException:  # at worst it is made twice
+        except BaseException:  # at worst the form is made twice
             seen.thread = ""
             raise
 
@@ -575,7 +577,7 @@ class Forms:
         return Rival(read_ratio(self._outcome))
 
     def _make_rival(self) -> None:
-        # a known program does not import the dialect until then
+        # a known program does not import the dialect before
         from graphopt.runtime.steps.with_kernels import with_kernels
 
         rival = self.seen.rival
@@ -611,7 +613,7 @@ def _why_left(failure: HostFailure) -> str:
 
 def read_ratio(file: Path | None) -> float | None:
     """Read a process's measurement of the time with oneDNN over that without; None if none."""
-    if file is None:  # of a program that is not on disk
+    if file is None:  # the program is not on disk
         return None
     return read_entry(file, lambda payload: float(json.loads(payload)))
 

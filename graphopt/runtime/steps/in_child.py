@@ -42,7 +42,7 @@ FedTypes = Sequence[tuple[str, tuple[int, ...], str]]
 """The names, shapes and dtypes of feeds."""
 _START = "from graphopt.runtime.steps.in_child import main; main()"
 _OTHER_SETTINGS = 3
-"""The exit code of a child in which JAX has other settings than in the parent."""
+"""The exit code of a child whose JAX settings differ from the parent's."""
 _is_other: list[bool] = []
 
 
@@ -69,7 +69,7 @@ class Job(NamedTuple):
         key = key_on_disk(compilation)
         if key is None:
             return None
-        # a runner has a proxy of its program, which a pickle would have as another program
+        # a runner has a proxy of its program, which a pickle would read as another program
         program = compilation.program.global_block().program
         compilation = replace(compilation, program=program)
         return cls(compilation, fed, sizes, key, note, flags_set(), _jax_settings())
@@ -133,7 +133,7 @@ def main() -> None:
         sys.exit(_OTHER_SETTINGS)
     try:
         parts = _compile(job)
-    except GraphoptError:  # the parent says why
+    except GraphoptError:  # the parent raises the error
         sys.exit(1)
     print(json.dumps([asdict(part) for part in parts]))
 

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executable, Executables
 
 Names = tuple[str, ...]
-# a program's serial number and version, and whatever else a compilation depends on
+# a program's serial number and version, and all else that a compilation depends on
 Group = tuple[int, int, Hashable]
 MOST_COMPILED = 64
 MOST_REPORTED = 16
-"""The compilations for other fetches that are reported, the last ones."""
+"""The most compilations for other fetches in a report, the latest ones."""
 
 
 class OutputSubset:
@@ -76,7 +76,7 @@ class OutputSubset:
         if not self._reads:
             found = self.executable(feeds, scope, unpadded)
             return tuple([found[place] for place in self.places if isinstance(place, int)])
-        with scope.lock:  # so that the state is that of this step
+        with scope.lock:  # so that the state belongs to this step
             found = self.executable(feeds, scope, unpadded)
             return tuple([self._value(found, place, scope) for place in self.places])
 
@@ -131,15 +131,15 @@ class KeptPrograms:
     def __init__(self, most: int = MOST_COMPILED) -> None:
         self.reasons: Counter[str] = Counter()
         self.reason = NEW_PROGRAM
-        """The reason for the compilation under way."""
+        """The reason for the current compilation."""
         self.compiled_for: deque[str] = deque(maxlen=MOST_REPORTED)
-        """The latest compilations for other fetches, in words."""
+        """Descriptions of the latest compilations for other fetches."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
-        # the fetches that were requested so far, and a lock that is held while some are compiled:
-        # threads that begin at once share that; goes with the last entry of its group, or with the
-        # program
+        # For each group, the fetches requested so far and the lock of its compilations, which
+        # threads that start at once share. An item is dropped with its group's last entry, or with
+        # the program.
         self._requested: dict[Group, tuple[dict[str, None], threading.RLock]] = {}
-        # one for each program that has entries, and gone with it
+        # a finalizer for each program with entries
         self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
     def all(self) -> list[Executables]:
@@ -182,7 +182,7 @@ class KeptPrograms:
             if found_with_state is not None:
                 return found_with_state
             requested |= dict.fromkeys(names)
-            # the first ones of what was shipped are what it was compiled for before
+            # a shipped program was compiled for exactly its first fetches
             wanted, sets = names, self._sets(group)
             if names and (sets or not shipped):
                 wanted = _choose_fetches(
@@ -232,7 +232,7 @@ class KeptPrograms:
         except (GraphoptError, NotImplementedError, CannotPad):
             if wanted == names:
                 raise
-            # one of the others cannot be fetched
+            # one of the additional variables cannot be fetched
             found, wanted = make(names), names
         self.reasons[found.reason] += 1
         if found.reason == OTHER_FETCHES:

@@ -18,18 +18,18 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE, forward_type
 Names = tuple[str, ...]
 
 MOST_BYTES = 64 << 20
-"""The most bytes of the variables that are compiled as fetches before they are requested."""
+"""The most bytes of the variables compiled as fetches before any request."""
 MOST_MEASURES = 8
 MUCH_WORK = 1 << 24
-"""The multiplications of a step beside which a measure does not count: they take milliseconds."""
+"""From so many multiplications in a step on, which take milliseconds, a measure costs nothing."""
 SHARE = 512
-"""A measure that is not computed anyway has at most one element for so many multiplications."""
+"""The multiplications of a step for each element of an additional measure, at least."""
 MOST_ELEMENTS = 1 << 20
 """The most elements of a measure once fetches change from run to run."""
 
-# with weights, these multiply each of them at least once for each row
+# each of these multiplies every weight at least once for each row
 _WITH_WEIGHTS = ("mul", "matmul", "conv", "depthwise_conv", "fc", "rnn", "lstm", "gru")
-# a measure that no update needs consists of these, none of which draws, calls or stores anything
+# the operators of additional measures: none draws, calls Python or stores anything
 _OF_MEASURES = frozenset(
     (
         *("abs", "accuracy", "arg_max", "argmax", "cast", "cross_entropy", "cross_entropy2"),
@@ -42,7 +42,7 @@ _OF_MEASURES = frozenset(
     )
 )
 
-# patterns of passes begin after these, and end before them
+# patterns of passes begin after these operators, and end before them
 _REDUCTIONS = ("mean", "reduce_", "accuracy", "auc", "squared_l2_norm")
 _ENDS = (
     *(*_REDUCTIONS, "arg_max", "bce_loss", "cross_entropy", "huber_loss", "log_loss", "nll_loss"),
@@ -67,7 +67,7 @@ def measures(program: Program, names: Names, rows: int, *, first: bool) -> list[
     left = min(work // SHARE, MOST_ELEMENTS) if first else MOST_ELEMENTS
     found: list[str] = []
     needed = _needed_ops(block, names)
-    # the last ones are the measures that scripts look at
+    # scripts watch the last scalars
     for name in reversed(_numbers_of_feeds(block)):
         if name in names or len(found) == MOST_MEASURES:
             continue

@@ -33,7 +33,7 @@ def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: Modu
         return
     more = f"; nor are {len(wrong) - 1} more after it" if wrong[1:] else ""
     raise NotFiniteError(
-        # the first words are Paddle's, which scripts look for
+        # the message begins with Paddle's words, which scripts search for
         f"There are NAN or INF: {_text(wrong[0], program, module)}{more}. FLAGS_check_nan_inf is "
         "set, so the step stored nothing: "
         "the state is what it was before"

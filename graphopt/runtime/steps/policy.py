@@ -32,41 +32,42 @@ from graphopt.runtime.settings.flags import AUTO, FAST, FULL, HOST
 BY_OP, KERNELS = "op by op", "oneDNN"
 
 SMALL = 100
-"""Programs of fewer operators compile at once: the quick form and the full one take about as long.
+"""A program with fewer operators compiles at once: its quick form takes about as long as its full
+one.
 
-A derivative counts as two more programs of the size of its own.
+A derivative counts as two more copies of its program.
 """
 TINY = 12
-"""Programs of fewer operators have no host form: they compile in a fraction of a second."""
+"""A program with fewer operators has no host form: it compiles in a fraction of a second."""
 PATIENCE, EARLIER = 0.5, 0.3
-"""A thread begins to compile once NumPy has taken `PATIENCE` of the time that compiling takes. For
-the first sizes of a training, likely to be its only ones, it is `EARLIER` of that."""
+"""A thread starts to compile once NumPy has taken `PATIENCE` of the compile time. For the first
+sizes of a training, which are likely to be its only ones, that is multiplied by `EARLIER`."""
 SEEDED_RUNS, SEEDED_RUNS_PER_OP = 8, 0.02
-"""The runs of a seeded training before the full form, with those for each of its operators: about
-as many as take the time of compiling."""
+"""The quick runs of a seeded training before the full form, plus those for each operator: about as
+many as take the compile time."""
 SEEDED_PATIENCE, SEEDED_MOST, CHILD = 2, 1000, 2.0
-"""The runs of one size that NumPy computes, as a multiple of the time of compiling, the most of
-them, and the seconds until XLA compiles in a child process: imports, passes and tracing."""
+"""The NumPy runs of one size, as a multiple of the compile time; the most such runs; and the
+seconds before XLA starts in a child process, for imports, passes and tracing."""
 SEEDED_BEGIN, SEEDED_FIRST = 0.35, 0.1
-"""The part of those runs after which compiling begins: the full form is there when it is due, so
-that no run waits for it, and none is compiled for sizes that are rare. The second one is for the
-first sizes of a training, which are likely to be its only ones."""
+"""The share of those runs after which compiling starts: late enough to skip rare sizes, and early
+enough for the full form to be ready when it is due. The second number is for the first sizes of a
+training, which are likely to be its only ones."""
 NICER = 5
-"""The steps of priority that a process which compiles is below the one that goes on meanwhile."""
+"""The difference in niceness between a compiling child process and this one."""
 GAIN_BY_OP = 0.7
-"""XLA's ops take over from NumPy if they take at most this part of its time."""
+"""XLA's ops replace NumPy if they take at most this share of its time."""
 RUNS, SECONDS = 20, 10.0
-"""A step that has run less often, or for a shorter time, is not compiled with oneDNN yet."""
+"""A step with fewer runs, or fewer seconds, is not compiled with oneDNN yet."""
 TURNS = 7
-"""The runs with and without oneDNN that are timed, after one of each that is not."""
+"""The timed runs with and without oneDNN, after one untimed run of each."""
 GAIN = 0.97
-"""A form with oneDNN that takes more of the time is not worth other rounding."""
+"""A form with oneDNN that takes a larger share of the time is not worth the other rounding."""
 TOO_LONG, NOT_COMPUTED = "NumPy took too long", "NumPy does not compute it"
 """The reasons to leave the host form."""
 ON_DISK, FROM_RUN = "it was on disk", "from run {} on, after {:.1f} s in a thread"
-"""The ways in which a full form came, but by a caller that compiled it."""
+"""The ways a full form came to be ready, unless a caller compiled it."""
 NOT_YET = "oneDNN is tried later"
-"""The report of a step that may be tried with oneDNN and is not yet."""
+"""The line in a report for a step that may be tried with oneDNN later."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +76,23 @@ class Facts:
 
     asked: str = AUTO
     only_full: str = ""
-    """The reason to have the full form alone; "" where there are others."""
+    """The reason to have only the full form; "" if there are others."""
     same_bits: bool = False
     """True when a flag requests the same bits in every run."""
     seeded: bool = False
-    """True for a training from a seed."""
+    """True for a seeded training."""
     size: int = SMALL
-    """The number of operators, as XLA gets them."""
+    """The number of operators that XLA gets."""
     on_host: bool = False
-    """True when NumPy computes its ops, and is known to do so in time."""
+    """True when NumPy computes the ops, within a known time."""
     price: float = 1.0
-    """The seconds that XLA takes to compile it, about."""
+    """The approximate seconds that XLA takes to compile the step."""
     seconds: float = 1.0
-    """The seconds that NumPy takes for a run of a training, about: the same in each run of a
-    script."""
+    """The approximate seconds of a training step in NumPy, the same in every run of a script."""
     trains: bool = False
-    """True for a step that changes state: it is likely to run often."""
+    """True for a step that changes state, and so is likely to run often."""
     loops: bool = False
-    """True with loops, in which sizes may change."""
+    """True for a step with loops, where sizes may change."""
 
     @property
     def is_small(self) -> bool:
@@ -162,19 +162,19 @@ class Rival:
     """The form with oneDNN, measured against the full form since that took over."""
 
     known: float | None = None
-    """Its time as a part of the full form's, as an earlier process measured it."""
+    """The time relative to the full form's, measured by an earlier process."""
     error: str = ""
-    """The reason to have none."""
+    """The reason why there is no such form."""
     operators: int = 0
-    """The number that oneDNN computes."""
+    """The number of operators that oneDNN computes."""
     runs: int = 0
-    """The runs that have begun since then, with the one that the next form is for."""
+    """The runs begun since the full form took over, including the run to choose a form for."""
     seconds: float = 0.0
-    """The seconds since then."""
+    """The seconds since the full form took over."""
     own: list[float] = field(default_factory=list[float])
-    """The times of runs of the full form that alternate with it."""
+    """The times of the full form in the alternating runs."""
     other: list[float] = field(default_factory=list[float])
-    """Its own times."""
+    """The times of the form with oneDNN."""
 
     @property
     def ratio(self) -> float | None:
@@ -195,32 +195,32 @@ class History:
     ready: Container[str] = ()
     thread: str = ""
     runs: int = 0
-    """The runs that have begun, with the one that the next form is for."""
+    """The runs begun, including the run to choose a form for."""
     trained: int = 0
-    """As `runs`, but with those of other sizes of the program."""
+    """The runs begun for all sizes of the program."""
     shared: bool = False
-    """True when a script has read or written what is trained, as for a checkpoint: a process that
-    goes on from there has no quick runs, and so has this one none from then on."""
+    """True when a script has read or written the trained state, as for a checkpoint. A process that
+    resumes from it has no quick runs, so this one has none from then on."""
     ended: bool = False
-    """True when NumPy has ended a run."""
+    """True when a run in NumPy has ended."""
     spent: float = 0.0
     """The seconds of all runs in NumPy."""
     others: float = 0.0
-    """Those of the runs of other sizes of the program."""
+    """The seconds of NumPy's runs for other sizes of the program."""
     pays_later: bool = False
-    """True when those and the runs of earlier processes have cost more than compiling would."""
+    """True when NumPy's runs, in all processes, have cost more than compiling would."""
     left: str = ""
-    """The reason to have left NumPy: TOO_LONG or NOT_COMPUTED."""
+    """The reason for leaving NumPy: TOO_LONG or NOT_COMPUTED."""
     came: str = ""
-    """The way in which the full form came: ON_DISK, or FROM_RUN with its numbers."""
+    """The way the full form came to be ready: ON_DISK, or FROM_RUN with its numbers."""
     error: str = ""
-    """The reason to have no full form: it does not compile."""
+    """The reason why there is no full form: its compile error."""
     needs_data: bool = False
-    """True when sizes depend on data: there is neither a quick form nor a full one."""
+    """True when sizes depend on data, so there is neither a quick form nor a full one."""
     by_op: float | None = None
-    """The time of XLA op by op as a part of NumPy's, when it was measured."""
+    """XLA's measured time op by op, relative to NumPy's."""
     rival: Rival | None = None
-    """That of oneDNN; None where the full form has no rival."""
+    """The form with oneDNN; None if the full form has no rival."""
 
 
 class Choice(NamedTuple):
@@ -235,7 +235,7 @@ class Choice(NamedTuple):
     thread: str = ""
     is_last: bool = False
     holds: int = 1
-    """The runs from this one on for which it needs no other look, which a small step would feel."""
+    """The number of runs that keep this choice; choosing would slow down a small step."""
 
 
 def choose(facts: Facts, seen: History) -> Choice:
@@ -317,7 +317,7 @@ def _op_by_op(facts: Facts, seen: History) -> Choice:
         return Choice(HOST, words, is_last=True)
     if seen.error:
         return Choice(HOST, f"{HOST}: op by op, it did not run: {seen.error}", is_last=True)
-    # the thread has found that, or a caller, and then no run had ended
+    # the thread, or a caller before any run had ended, has found the sizes to depend on data
     is_due = not seen.thread and seen.ended and seen.runs > 1
     return Choice(HOST, f"{HOST}: XLA is tried op by op", BY_OP if is_due else "")
 
@@ -354,5 +354,5 @@ def _full(facts: Facts, seen: History) -> Choice:
     if rival.runs > runs and rival.seconds > seconds:
         return Choice(FULL, words, KERNELS)
     left = runs + 1 - rival.runs
-    # later on, for a part of the runs that it has waited
+    # look again after an eighth of the runs waited so far
     return Choice(FULL, words, holds=left if left > 0 else max(rival.runs // 8, 1))

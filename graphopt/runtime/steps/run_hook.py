@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# called with the compiled program, its inputs by name (one replica's state), and the random key
+# called with the compiled program, its inputs by name (for one replica), and the random key
 Watcher = Callable[[Any, dict[str, Any], Any], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("graphopt_watcher", default=None)
 
@@ -23,4 +23,4 @@ def watching(watcher: Watcher) -> Generator[None]:
 
 
 watcher = _watcher.get
-"""Gives the watcher of now, or None; each step calls it, so it is a function of C."""
+"""Return the current watcher, or None; a C function, since each step calls it."""

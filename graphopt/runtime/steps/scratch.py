@@ -23,16 +23,16 @@ from graphopt.runtime.devices.heap import MAPPED, keep_heap
 from graphopt.runtime.state.arrays import FedArrays, Step
 
 HELD = 1 << 20
-"""The bytes of a block from which on its heap is kept from shrinking."""
+"""The block size in bytes from which on the heap is kept from shrinking."""
 COPIED_LATER = 100_000
-"""The bytes from which on a thread of JAX copies a fed array. It then runs the step, too."""
+"""The size in bytes from which on a JAX thread copies a fed array, and then also runs the step."""
 ALIGNMENT = 64
-"""JAX does not copy an array that begins at a multiple of so many bytes."""
+"""JAX does not copy an array whose address is a multiple of this."""
 
 CHANGES = 40
-"""The changes from a step to another one until each keeps its block."""
+"""The number of changes between steps after which each step keeps its block."""
 
-# an option of mallopt, in malloc.h
+# an option of mallopt, from malloc.h
 _MMAP_MAX = -4
 _MOST_MAPPED = 65536
 

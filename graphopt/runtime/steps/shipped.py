@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Find: TypeAlias = "Callable[[Compilation], Executables | None]"
-"""Gives the executables of a compilation; None when a file has none for it."""
+"""A function that finds the executables of a compilation; None if a file has none for it."""
 _shipped: WeakKeyDictionary[Program, Find] = WeakKeyDictionary()
 
 
@@ -39,7 +39,7 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
 
     Raise the errors of `compile_program`.
     """
-    with paused_collector():  # modules that are imported are no garbage either
+    with paused_collector():  # imported modules are no garbage
         from graphopt.runtime.steps.executable import Executables
 
         find, executables = _shipped.get(program), None

@@ -29,22 +29,22 @@ def noted_call(function: Step) -> NotedCall:
     buffers, it is made on a separate thread. Each later one is a single call of C. A function that
     `is_wide` is called in `jax.enable_x64(True)`.
     """
-    # the same as a function of C, by the kinds of feeds with which it has been called
+    # the C functions for the kinds of feeds seen so far
     direct: dict[Hashable, Step] = {}
     scratch, wide = scratch_of(function), is_wide(function)
 
     def call(
         updated: Arrays, read_only: Arrays, fed: FedArrays, key: HostArray, noted: list[Results]
     ) -> None:
-        # the types alone are the kinds of feeds of NumPy, which nearly all are
+        # for NumPy feeds, which are most, the types alone identify the kind
         known = direct.get(tuple(map(type, fed))) or direct.get(_kinds(fed))
         if known is not None:
-            # one call of C runs it and notes its results
+            # one C call runs the step and appends its results
             noted.extend(map(known, (updated,), (read_only,), (fed,), (key,)))
             return
 
         def step() -> Results:
-            # the thread of the call has settings of its own
+            # settings of JAX are local to a thread
             with jax.enable_x64(True) if wide else nullcontext():
                 return function(updated, read_only, fed, key)
 

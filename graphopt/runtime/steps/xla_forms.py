@@ -40,7 +40,7 @@ _LOW_EFFORT: dict[str, Any] = {
     "xla_cpu_parallel_codegen_split_count": 1,
 }
 if version("jaxlib").startswith("0.10."):
-    # most of the time that is left; other versions end when they do not know an option
+    # It takes most of the remaining time; other versions exit at an unknown option.
     _LOW_EFFORT["xla_cpu_use_fusion_emitters"] = False
 _IN_REPORTS = {FAST: "quick form", FULL: "", KERNELS: "with kernels"}
 
@@ -77,14 +77,14 @@ class XlaForms:
         self._kept = kept and compiled.is_kept
         self.known: KnownExecutables | None = None
         if self._kept:
-            with jax.enable_x64(True):  # as steps are compiled: the name depends on it
+            with jax.enable_x64(True):  # as in the compilation, since the name depends on it
                 self.known = KnownExecutables.of(compiled, replicated, arguments)
         self._lowered: Any = None
         self._lowering_seconds = 0.0
         self.is_kept = False
-        """True when the form that was made last is on disk."""
+        """True when the latest form is on disk."""
         self.now = ""
-        """The part of the compilation that is under way, for a line about it."""
+        """The current part of the compilation, for a progress line."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -107,7 +107,7 @@ class XlaForms:
             made.prepare = next((each for each in shared if each.is_like(prepare)), prepare)
             shared.add(made.prepare)
         made.open_sizes = compiled
-        made.parts += requested_for(compiled.parts, sizes)  # so that reports say for which, and why
+        made.parts += requested_for(compiled.parts, sizes)  # reports give the sizes and the reason
         found = made.map_replicas(1, even=True)
         plan = made.plan
         updated = tuple(map(found.type_of, plan.updated))
@@ -128,13 +128,13 @@ class XlaForms:
         lowered, start, found = self._lower(), time.perf_counter(), times_found()
         self.now = f"{XLA}, "
         options = self._options_of(name)
-        # Not in JAX's cache too: after an upgrade it would find there what is unknown here, which
-        # cannot be written then.
+        # Bypass JAX's cache: after an upgrade it may have an entry that is unknown here, and an
+        # executable loaded from it cannot be saved.
         with nullcontext() if self._kept and self.known is None else nothing_kept():
             made = lowered.compile(dict(options) if options else None)
         seconds = time.perf_counter() - start
         self._note(XLA, seconds, _IN_REPORTS[name])
-        # what XLA has loaded it writes without its code, and fails in the next process
+        # XLA serializes a loaded executable without its code; it would fail in the next process
         is_whole = times_found() == found
         is_long = keeps or self._lowering_seconds + seconds >= least_seconds()
         if self.known is not None and is_whole and is_long:
@@ -150,7 +150,7 @@ class XlaForms:
 
     def _lower(self) -> Any:
         """Trace and lower the program, once."""
-        with self._lock:  # a thread may compile one form while a caller compiles another one
+        with self._lock:  # a thread and a caller may compile different forms at once
             if self._lowered is None:
                 with jax.enable_x64(True), paused_collector():
                     start, self.now = time.perf_counter(), f"{TRACE}, "
@@ -182,7 +182,7 @@ def _compile_for_sizes(
     version = compilation.program.version
     try:
         made = compiled_or_known(compilation)
-    except GraphoptError:  # the form with open sizes says what is wrong
+    except GraphoptError:  # the form with open sizes raises the error
         return None
     plan = made.plan
     same = [port.name for port in plan.feeds] == [*fed] and len(plan.fetches) == len(
@@ -212,7 +212,7 @@ def ratio_of(by_op: Step, on_host: Callable[..., Any], given: tuple[Any, ...]) -
 @contextmanager
 def nothing_kept() -> Generator[None]:
     """Keep JAX from writing executables that this thread compiles in the block."""
-    # JAX has no public name for a setting of one thread
+    # JAX has no public name for a thread's setting
     from jax._src import config
 
     with config.persistent_cache_min_compile_time_secs(math.inf):

@@ -27,7 +27,7 @@ from graphopt.static.nn.norm import instance_norm as instance_norm
 from graphopt.static.nn.norm import spectral_norm as spectral_norm
 from graphopt.static.nn.pylayer import static_pylayer as static_pylayer
 
-# the layers over sequences of different lengths, which 1.8 has as well
+# the layers for sequences of different lengths, which 1.8 also has
 _SEQUENCES = (
     *("sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand"),
     *("sequence_expand_as", "sequence_first_step", "sequence_last_step", "sequence_pad"),

@@ -113,7 +113,7 @@ def batch_norm(
         "data_layout": data_layout,
         "use_global_stats": arguments.flag(use_global_stats, "use_global_stats", "batch_norm"),
     }
-    # 1.8 does without the temporary
+    # 1.8 has no such temporary
     reserves = not helper.main_program.is_fluid
     out = normalise_batch(helper, input, mean, variance, weight, bias, attrs, reserves=reserves)
     return helper.append_activation(out, act)

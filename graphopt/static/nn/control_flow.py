@@ -30,9 +30,9 @@ from graphopt.tensor.math import min as smallest
 from graphopt.tensor.search import where
 
 Branch = Callable[[], Any]
-# The numbers that a branch may return, with the dtypes that Paddle gives them.
+# The types of Python numbers that a branch may return, with Paddle's dtypes for them.
 _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
-# The branches of `case` that are written one in the other, as Paddle writes any number of them.
+# The most branches of `case` that are nested; Paddle nests any number of them.
 _NESTED = 16
 
 
@@ -153,7 +153,7 @@ def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
         return when_true
     yes, no = _as_variable(when_true), _as_variable(when_false)
     program = default_main_program()
-    # of different types Paddle 1 declares that of false_fn, Paddle 2 that of true_fn
+    # For different types, Paddle 1 declares false_fn's type, and Paddle 2 true_fn's.
     shown = no if program.is_fluid else yes
     shape = shown.shape
     if len(yes.shape) == len(no.shape):
@@ -247,7 +247,7 @@ def switch_case(
     ordered = sorted(pairs, key=lambda pair: pair[0]) if default is None else pairs
     final = _check_default(default, ordered)
     if len(ordered) > _NESTED:
-        ordered.reverse()  # functions are called in the order of nested ones
+        ordered.reverse()  # functions are called in the order of nested branches
         holds = equal(index, assign(np.array([number for number, _ in ordered], "int64")))
         return _find_by_halving(_first_of(holds), [*(function for _, function in ordered), final])
     for number, function in ordered:

@@ -133,7 +133,7 @@ class StaticRNN:
                 f"inputs before it {self.seq_len}"
             )
         block = default_main_program().current_block()
-        # under the name of the sequence, which it hides inside the step
+        # it has the name of the sequence, which it hides inside the step
         item = block.create_var(x.name, x.shape[1:], x.dtype, stop_gradient=x.stop_gradient)
         self.inputs.append(item)
         return item

@@ -120,7 +120,7 @@ class VGG(Layer):
         return self.classifier(flatten(x, 1)) if self.num_classes > 0 else x
 
 
-# the convolutions of each of the five stages, with 64, 128, 256, 512 and 512 channels
+# the number of convolutions in the five stages, of 64, 128, 256, 512 and 512 channels
 _STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 
 
@@ -189,7 +189,7 @@ class SqueezeNet(Layer):
         self.num_classes = num_classes
         self.with_pool = with_pool
         first = version == "1.0"
-        # the blocks after which images shrink
+        # the blocks that a pool follows
         self._pooled = (3, 7) if first else (2, 4)
         self._conv = Conv2D(3, 96, 7, 2) if first else Conv2D(3, 64, 3, 2, 1)
         self._pool = MaxPool2D(3, 2)

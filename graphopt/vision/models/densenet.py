@@ -66,7 +66,7 @@ class _Transition(Layer):
         return self.pool2d_avg(self.conv_ac_func(input))
 
 
-# the first channels, the growth of each layer, and the layers of the four blocks
+# channels at first, growth for each layer, layers in the four blocks
 _SPECS = {
     121: (64, 32, (6, 12, 24, 16)),
     161: (96, 48, (6, 12, 36, 24)),

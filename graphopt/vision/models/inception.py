@@ -107,7 +107,7 @@ class GoogLeNet(Layer):
             out = self._fc_out(squeeze(self._drop(out), [2, 3]))
             first = relu(self._fc_o1(flatten(self._conv_o1(first), 1)))
             first = self._out1(self._drop_o1(first))
-            # without an activation, as in Paddle
+            # as in Paddle, no activation
             second = self._fc_o2(flatten(self._conv_o2(second), 1))
             second = self._out2(self._drop_o2(second))
         return [out, first, second]

@@ -36,7 +36,7 @@ class _Separable(Layer):
         return self._pointwise_conv(self._depthwise_conv(x))
 
 
-# name, channels in, channels out, stride
+# name, input channels, output channels, stride
 _V1 = (
     ("conv2_1", 32, 64, 1),
     ("conv2_2", 64, 128, 2),
@@ -194,7 +194,7 @@ class _Expanded(Layer):
         return add(x, made) if self._residual else made
 
 
-# channels in, kernel, channels inside, channels out, excitation, hard swish, stride
+# input channels, kernel size, inner channels, output channels, excitation, hard swish, stride
 Block = tuple[int, int, int, int, bool, bool, int]
 _SMALL: tuple[Block, ...] = (
     (16, 3, 16, 16, True, False, 2),

@@ -11,7 +11,7 @@ from graphopt.frontend.framework_io import load
 from graphopt.ir.program import default_startup_program
 from graphopt.nn.layer.layers import Layer
 
-# where Paddle keeps what it downloads
+# Paddle's folder of downloads
 WEIGHTS_HOME = os.path.expanduser("~/.cache/paddle/hapi/weights")
 
 Model = TypeVar("Model", bound=Layer)

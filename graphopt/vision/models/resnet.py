@@ -16,7 +16,7 @@ from graphopt.tensor.math import add
 from graphopt.vision.models.pretrained import with_weights
 
 Normalize = Callable[[int], Layer]
-"""Makes the normalisation of some channels."""
+"""Creates the normalization layer for a number of channels."""
 
 
 class BasicBlock(Layer):

@@ -51,7 +51,7 @@ class _Halved(Layer):
         return channel_shuffle(concat([first, second], 1), 2)
 
 
-# the channels of the three stages, and of the last convolution
+# the channels of the three stages and the last convolution
 _CHANNELS = {
     0.25: (24, 48, 96, 512),
     0.33: (32, 64, 128, 512),

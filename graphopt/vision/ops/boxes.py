@@ -301,7 +301,7 @@ def nms(
     if categories is None:
         raise ValueError("nms(): give 'categories', the list of all categories, as well")
     own = gather(arguments.variable(category_idxs, "category_idxs", "nms"), order)
-    # a place of its own for each category
+    # shift the boxes of each category to a region of their own
     side = scale(subtract(max(boxes), min(boxes)), 1.0, 1.0)
     shift = unsqueeze(multiply(cast(own, boxes.dtype), side), [1])
     kept = _emit_nms(add(gather(boxes, order), shift), threshold)

@@ -198,7 +198,7 @@ def affine(
         center = (width * 0.5, height * 0.5) if center is None else center
         matrix = _affine_matrix(center, float(angle), translate, scale, shears)
         return on_pil.affine(img, matrix, interpolation, fill)
-    # Paddle takes an array's rows for its width here, and so rotates it around another point.
+    # Paddle swaps an array's height and width here, and so rotates it around another point.
     center = (height * 0.5, width * 0.5) if center is None else center
     return on_numpy.affine(img, float(angle), translate, scale, shears, interpolation, fill, center)
 

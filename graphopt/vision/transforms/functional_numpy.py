@@ -139,7 +139,7 @@ def rotate(
 def _extent(width: int, height: int, angle: float, center: Sequence[float]) -> tuple[int, int]:
     """Compute the size of the upright box around a rotated image."""
     radians = -math.radians(angle)
-    # Rounded, so that right angles have whole-number corners.
+    # rounded, so that right angles give integer corners
     cosine, sine = round(math.cos(radians), 15), round(math.sin(radians), 15)
     corners = [
         (x - center[0], y - center[1])

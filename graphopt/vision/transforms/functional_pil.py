@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.frontend.images.image import Array, pillow
 
-# Pillow's resampling filters by Paddle's names.
+# Pillow's resampling filters, by their names in Paddle.
 _FILTERS = ("nearest", "bilinear", "bicubic", "box", "lanczos", "hamming")
 
 

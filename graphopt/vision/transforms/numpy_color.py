@@ -6,8 +6,8 @@ import numpy as np
 
 from graphopt.frontend.images.image import Array
 
-_SHARES = np.array([0.299, 0.587, 0.114])  # of red, green and blue in grey
-# The same in 15 bits, which is what OpenCV uses for integers.
+_SHARES = np.array([0.299, 0.587, 0.114])  # the weights of red, green and blue in gray
+# The same weights in 15 bits, which OpenCV uses for integers.
 _FIXED_SHARES = np.array([9798, 19235, 3735])
 
 
@@ -66,7 +66,7 @@ def hsv_to_bgr(img: Array) -> Array:
         ],
         -1,
     )
-    # For each sector of the circle, which level blue, green and red have.
+    # for each sector of the hue circle, the levels of blue, green and red
     places = np.array([[1, 3, 0], [1, 0, 2], [3, 0, 1], [0, 2, 1], [0, 1, 3], [2, 1, 0]])
     channels = np.take_along_axis(levels, places[sector], -1)
     return np.clip(np.rint(channels * f(255)), 0, 255).astype(np.uint8)

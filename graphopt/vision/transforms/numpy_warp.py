@@ -11,7 +11,7 @@ import numpy as np
 from graphopt.frontend.images.image import Array
 from graphopt.frontend.images.numpy_sampling import check_sampled, sample
 
-_BITS = 10  # fraction bits of the coordinates that an affine map adds up
+_BITS = 10  # the fraction bits of coordinates that an affine map adds up
 
 
 def rotation_matrix(center: Sequence[float], angle: float, scale: float) -> Array:

@@ -16,7 +16,7 @@ OFFSETS = [[0.1, 0.1, 0, 0], [-0.175, 0.275, -0.798508, -0.798508]]
 
 
 def _at_classes(*classes: int, offsets: dict[int, list[float]]) -> tuple[np.ndarray, ...]:
-    """Offsets at the places of these classes of 3, and their weights."""
+    """Spread offsets to the columns of these classes of 3, and give their weights."""
     wide = np.zeros((len(classes), 3, 4))
     weight = np.zeros((len(classes), 3, 4))
     for row, label in enumerate(classes):

@@ -1,4 +1,4 @@
-"""Samples of anchors, of boxes as offsets from them, and of what boxes share."""
+"""Samples of anchors, of boxes as offsets from anchors, and of overlaps of boxes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ SECOND = "111000111110011100011000011000000000"
 
 
 def _pixels(*rows: tuple[str, str, str]) -> np.ndarray:
-    """The pixels of three classes in each box; a dot for -1."""
+    """Parse the pixels of three classes in each box; a dot is -1."""
     return np.array([[-1 if c == "." else int(c) for c in "".join(row)] for row in rows])
 
 

@@ -18,7 +18,7 @@ MATCHES = [[0, -1, 1, -1], [-1] * 4, [-1, 0, -1, 0]]
 
 
 def _assigned(x: np.ndarray, value: float) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that MATCHES mean; an object of the third image is row 2."""
+    """Gather the rows that MATCHES assigns; an object of the third image is row 2."""
     out = np.full((3, 4, x.shape[-1]), value, x.dtype)
     weight = np.zeros((3, 4, 1), "float32")
     for image, box, row in ((0, 0, 0), (0, 2, 1), (2, 1, 2), (2, 3, 2)):

@@ -16,7 +16,7 @@ CELLS = {"pooled_height": 2, "pooled_width": 2}
 
 
 def points_in(image: np.ndarray, box: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-    """The means over two by two cells of a box, of as many points as a cell has pixels."""
+    """Average each of two by two cells of a box over as many points as it has pixels."""
     x, y, right, bottom = map(float, box)
     sides = (bottom - y) / 2, (right - x) / 2
     counts = [int(np.ceil(side)) for side in sides]
@@ -29,7 +29,7 @@ def points_in(image: np.ndarray, box: np.ndarray) -> np.ndarray:  # type: ignore
 
 
 def between(image: np.ndarray, row: float, column: float) -> float:  # type: ignore[type-arg]
-    """The value between four pixels."""
+    """Interpolate the value at a point from its four pixels."""
     total = 0.0
     row, column = (
         min(max(at, 0.0), size - 1.0) for at, size in zip((row, column), image.shape, strict=True)

@@ -9,7 +9,7 @@ from graphopt_tests.ops.base import Array, f32, f64, i32, sample
 
 
 def between(image: Array, column: float, row: float) -> Array:
-    """The value [c] of an image [c, h, w] between four pixels."""
+    """Interpolate the value [c] at a point of an image [c, h, w] from its four pixels."""
     height, width = image.shape[1:]
     column, row = min(max(column, 0), width - 1), min(max(row, 0), height - 1)
     left, above = int(column), int(row)
@@ -21,7 +21,7 @@ def between(image: Array, column: float, row: float) -> Array:
 
 
 def one_cell(x: Array, boxes: Array, _: Array, offsets: Array) -> tuple[Array, Array]:
-    """The only cell of a box, by two by two points, as far as they are in the image."""
+    """Compute the only cell of a box, from two by two points, as far as they are in the image."""
     height, width = x.shape[2:]
     means, counts = [], []
     for (x0, y0, x1, y1), move in zip(np.round(boxes), offsets[:, :, 0, 0] * 0.1, strict=True):
@@ -42,7 +42,7 @@ def one_cell(x: Array, boxes: Array, _: Array, offsets: Array) -> tuple[Array, A
 
 
 def turned(x: Array, rois: Array, _: Array) -> tuple[Array, ...]:
-    """Whole squares, the second one a quarter turned."""
+    """Cut two squares, of which the second is rotated by a quarter."""
     parts = np.stack([x[0, :, 1:4, 1:4], np.rot90(x[0, :, 0:3, 2:5], 1, (1, 2))])
     matrix = [[1, 0, 1, 0, 1, 1, 0, 0, 1], [0, -1, 4, 1, 0, 0, 0, 0, 1]]
     return parts, np.ones((2, 1, 3, 3)), np.array(matrix)

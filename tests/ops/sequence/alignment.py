@@ -1,4 +1,4 @@
-"""Samples of the ops on sequences against sequences."""
+"""Samples of the ops that align two sequences."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
 
 def collapsed(path: tuple[int, ...], blank: int) -> list[int]:
-    """A path without repetitions and blanks."""
+    """Remove repetitions and blanks from a path."""
     return [token for token, _ in itertools.groupby(path) if token != blank]
 
 
 def ctc(blank: int = 0) -> Any:
-    """The probability of all paths that give the labels, one by one."""
+    """Sum the probabilities of all paths that give the labels, one by one."""
 
     def run(x: Array, labels: Array, times: Array, lengths: Array) -> Array:
         p = softmax(x)
@@ -38,7 +38,7 @@ def ctc(blank: int = 0) -> Any:
 
 
 def transduced(x: Array, labels: Array, times: Array, lengths: Array) -> Array:
-    """The probability of all orders of labels and blanks, one by one; a blank is the last."""
+    """Sum the probabilities of all orders of labels and blanks; the last is a blank."""
     losses = []
     for row, (time, length) in enumerate(zip(times, lengths, strict=True)):
         total = 0.0

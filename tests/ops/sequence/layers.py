@@ -11,7 +11,7 @@ LENGTHS = [2, 0, 3]
 
 
 def parts(x: Array) -> list[Array]:
-    """The sequences."""
+    """Split rows into the sequences."""
     return [x[:2], x[2:2], x[2:]]
 
 

@@ -1,4 +1,4 @@
-"""Samples of sequences side by side, and of those with a tag."""
+"""Samples of matching matrices of two sequences, and of sequences selected by a tag."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphopt_tests.ops.base import Array, f32, f64, i64, sample
 
 
 def matched(x: Array, _: Array, y: Array, __: Array, w: Array) -> tuple[Array, ...]:
-    """Of sequences of 2 and 1 rows with ones of 1 and 3 rows."""
+    """Match sequences of 2 and 1 rows with sequences of 1 and 3 rows."""
     first = np.einsum("kd,dce,le->ckl", x[:2], w, y[:1]).reshape(-1, 1)
     second = np.einsum("kd,dce,le->ckl", x[2:], w, y[1:]).reshape(-1, 1)
     products = np.einsum("kd,dce->kce", x, w).reshape(len(x), -1)

@@ -43,7 +43,7 @@ STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN_TANH": tanh_step, "RNN_RELU": 
 def reference(
     mode: str, layers: int, directions: int, zero_padding: bool = True, backwards: bool = False
 ) -> Any:
-    """All layers and directions, one sequence and one step at a time."""
+    """Compute all layers and directions, one sequence and one step at a time."""
 
     def run(x: Array, pre: list[Array], weights: list[Array], lengths: Array | None) -> Any:
         time, batch, _ = x.shape
@@ -91,7 +91,7 @@ def rnn(
     proj_size: int = 0,
     **attrs: Any,
 ) -> Sample:
-    """A sample with inputs of size 2 and states of size 3."""
+    """Make a sample with inputs of size 2 and states of size 3."""
     directions = 2 if both else 1
     shapes = ops.weight_shapes(mode, 2, 3, layers, directions, proj_size)
     sizes = [proj_size or 3, 3] if mode == "LSTM" else [3]
@@ -136,7 +136,7 @@ def lstm_unit(x: Array, c: Array, forget_bias: float = 0.0) -> Any:
 
 
 def lstm(x: Array, lengths: Array, weight: Array, bias: Array, *_: Any) -> tuple[Array, Array]:
-    """Without peepholes, sequence by sequence."""
+    """Compute an LSTM without peepholes, sequence by sequence."""
     rows: list[tuple[Array, Array]] = []
     for part in parts(x):
         h, c = np.zeros(2), np.zeros(2)
@@ -151,7 +151,7 @@ def lstm(x: Array, lengths: Array, weight: Array, bias: Array, *_: Any) -> tuple
 def lstmp(
     x: Array, lengths: Array, weight: Array, projection: Array, bias: Array, *_: Any
 ) -> tuple[Array, Array]:
-    """Without peepholes, sequence by sequence."""
+    """Compute an LSTM with a projection, without peepholes, sequence by sequence."""
     rows: list[tuple[Array, Array]] = []
     for part in parts(x):
         h, c = np.zeros(2), np.zeros(2)
@@ -164,7 +164,7 @@ def lstmp(
 
 
 def gru(x: Array, lengths: Array, weight: Array, bias: Array, h0: Array) -> Array:
-    """Backwards, from given states."""
+    """Compute a GRU backwards, from initial states."""
     gates, candidates = weight.reshape(-1)[:8].reshape(2, 4), weight.reshape(-1)[8:].reshape(2, 2)
     found: list[Array] = []
     for part, h in zip(parts(x), h0, strict=True):

@@ -20,7 +20,7 @@ SCALE = np.float32(1.37)  # the numbers of samples have equal distances, and pat
 
 
 def score(rows: Array, path: tuple[int, ...], transition: Array) -> Any:
-    """The score of one way through one sequence."""
+    """Score one path through one sequence."""
     steps = sum(transition[2 + a, b] for a, b in itertools.pairwise(path))
     own = sum(row[tag] for row, tag in zip(rows, path, strict=True))
     return transition[0, path[0]] + own + steps + transition[1, path[-1]]
@@ -32,7 +32,7 @@ def ways(rows: Array, transition: Array) -> dict[tuple[int, ...], Any]:
 
 
 def unlikely(rows: Array, tags: Array, transition: Array) -> Any:
-    """Minus the log-likelihood of the tags of one sequence, over all ways."""
+    """Compute the negative log-likelihood of the tags of one sequence, over all paths."""
     if not len(rows):
         return 0.0
     whole = np.log(np.sum(np.exp(list(ways(rows, transition).values()))))
@@ -45,7 +45,7 @@ def best(rows: Array, transition: Array) -> list[int]:
 
 
 def framed(transition: Array) -> Array:
-    """Transitions with rows of a start and an end of their own, as `score` takes them."""
+    """Add rows for start and end to the transitions, as `score` takes them."""
     return np.concatenate([transition[-1:], transition[-2:-1], transition])
 
 

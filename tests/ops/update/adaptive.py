@@ -1,4 +1,4 @@
-"""Samples of the adaptive updates, on some step of a training."""
+"""Samples of the adaptive updates, at some step of a training."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LR = f32([0.1])
 
 
 def pos(*shape: int) -> Array:
-    """Positive state of the parameter's shape."""
+    """Make positive state of the parameter's shape."""
     return abs(f32(*shape))
 
 
 def power(base: float, step: int, *shape: int) -> Array:
-    """A power that is kept for each element."""
+    """Make a power that is stored for each element."""
     return np.full(shape, base**step, np.float32)
 
 
@@ -56,7 +56,7 @@ def centered(p: Array, g: Array, lr: Array, v: Array, s: Array, m: Array) -> tup
 
 
 def lamb(adapt: bool, decay: float = 0.01) -> Any:
-    """The formula with and without the trust ratio."""
+    """Build the formula with or without the trust ratio."""
 
     def expected(p: Array, g: Array, lr: Array, *state: Array) -> tuple[Any, ...]:
         m, v, b1, b2 = state
@@ -93,7 +93,7 @@ def radam(p: Array, g: Array, lr: Array, *state: Array) -> tuple[Any, ...]:
 
 
 def ftrl(l1: float, l2: float, power: float) -> Any:
-    """The formula for these penalties."""
+    """Build the formula for these penalties."""
 
     def expected(p: Array, g: Array, lr: Array, s: Array, z: Array) -> tuple[Any, ...]:
         new = s + g**2

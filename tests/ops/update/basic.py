@@ -1,4 +1,4 @@
-"""Samples of the parameter updates, on the third step of a training."""
+"""Samples of the parameter updates, at the third step of a training."""
 
 from __future__ import annotations
 

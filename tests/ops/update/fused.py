@@ -1,4 +1,4 @@
-"""Samples of the fused parameter updates, against the single ones in turn."""
+"""Samples of the fused parameter updates, against single updates one after the other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphopt_tests.ops.update.basic import LR, adam, amsgrad, powers
 
 
 def each(single: Callable[..., Any], rate: int = 2) -> Callable[..., Any]:
-    """The single update for every parameter; the learning rate is operand `rate` of both."""
+    """Apply the single update to every parameter; the learning rate is operand `rate` of both."""
 
     def compute(*lists: Any) -> tuple[Array, ...]:
         slots = [values for values in (*lists[:rate], *lists[rate + 1 :]) if values]
@@ -25,7 +25,7 @@ def each(single: Callable[..., Any], rate: int = 2) -> Callable[..., Any]:
 
 
 def two(*shapes: Any, make: Any = f32) -> list[Array]:
-    """A list of two arrays."""
+    """Make a list of two arrays."""
     return [make(*shapes), make(4)]
 
 

@@ -1,4 +1,4 @@
-"""Samples of the updates by signs, lengths and sums."""
+"""Samples of the updates by signs, by lengths and by sums."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def dpsgd(p: Array, g: Array, lr: Array) -> Array:
 
 
 def growing(p: Array, *state: Array) -> tuple[Any, ...]:
-    """The window stays open."""
+    """Update a window that stays open."""
     one, two, three, count, old, updates = state
     return one + p, two, three, count + 1, old, updates + 1
 
 
 def full(p: Array, *state: Array) -> tuple[Any, ...]:
-    """The window is full."""
+    """Update a window that is full."""
     one, two, _, count, _, updates = state
     return 0 * one, 0 * two, one + p + two, 0 * count, count + 1, updates + 1
 
 
 def moving(p: Array, *state: Array) -> tuple[Any, ...]:
-    """The first sum moves to the second."""
+    """Move the first sum to the second."""
     one, two, three, count, old, updates = state
     return 0 * one, two + one + p, three, count + 1, old, updates + 1
 

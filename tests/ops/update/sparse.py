@@ -36,7 +36,7 @@ COUNTS = np.array([[2.0], [0.0]], "float32") * np.ones((2, 3), "float32")
 
 
 def dense(param: Array, ids: list[Array], grads: list[Array], padding: tuple[int, ...]) -> Array:
-    """The gradient of the whole table."""
+    """Build the gradient of the whole table."""
     whole = np.zeros_like(param)
     for numbers, grad, pad in zip(ids, grads, padding, strict=True):
         rows = grad.reshape(-1, param.shape[1])
@@ -56,7 +56,7 @@ def adagrad_rows(p: Array, lr: Array, m: Array, ids: Any, grads: Any) -> tuple[A
 
 
 def by_rows(rule: Any, *padding: int) -> Any:
-    """The update of a whole table, with the gradient and the counts of some lookups."""
+    """Build the update of a whole table, with the gradient and the counts of some lookups."""
 
     def found(p: Array, lr: Array, *state_and_lookups: Any) -> tuple[Any, ...]:
         *state, ids, grads = state_and_lookups

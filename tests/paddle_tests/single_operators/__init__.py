@@ -1,6 +1,6 @@
 """Single operators without a program, as Paddle's own tests use them (paddle.fluid.op).
 
-`offer` puts them where these tests look for them.
+`offer` adds them to the modules in which these tests look for them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import op, op_protos, op_records
 
 
 def offer() -> None:
-    """Let scripts find single operators, and the records of their types, in `paddle.fluid`."""
+    """Add single operators, and the records of their types, to `paddle.fluid`."""
     names = {"OpDescCreationMethod", "get_all_op_protos"}
     vars(op).update({name: vars(op_records)[name] for name in names})
     vars(fluid)["op"] = sys.modules["graphopt.fluid.op"] = op

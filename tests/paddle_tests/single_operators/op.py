@@ -32,7 +32,7 @@ class Single:
         self._made: tuple[Any, Program] | None = None
 
     def __str__(self) -> str:
-        """In Paddle's words: the type, and the variables by slot."""
+        """Format the type, and the variables by slot, as Paddle does."""
         inputs, outputs = (
             ", ".join(f"{slot}[{', '.join(names)}]" for slot, names in slots.items())
             for slots in (self._inputs, self._outputs)
@@ -40,23 +40,23 @@ class Single:
         return f"Op({self._type}), inputs:{{{inputs}}}, outputs:{{{outputs}}}."
 
     def type(self) -> str:
-        """The operator type."""
+        """Return the operator type."""
         return self._type
 
     def inputs(self) -> dict[str, list[str]]:
-        """The names of the variables that it reads, by slot."""
+        """Return the names of the variables that it reads, by slot."""
         return {slot: list(names) for slot, names in self._inputs.items()}
 
     def outputs(self) -> dict[str, list[str]]:
-        """The names of the variables that it writes, by slot."""
+        """Return the names of the variables that it writes, by slot."""
         return {slot: list(names) for slot, names in self._outputs.items()}
 
     def input_vars(self) -> list[str]:
-        """The names of all variables that it reads."""
+        """Return the names of all variables that it reads."""
         return [name for names in self._inputs.values() for name in names]
 
     def output_vars(self) -> list[str]:
-        """The names of all variables that it writes."""
+        """Return the names of all variables that it writes."""
         return [name for names in self._outputs.values() for name in names]
 
     def run(self, scope: Scope, place: Any) -> None:
@@ -90,7 +90,7 @@ class Single:
             made.lengths = value.recursive_sequence_lengths()
 
     def _program(self, slots: Mapping[str, Slot]) -> Program:
-        """A program of this operator; variables with lengths are fed."""
+        """Build a program of this operator; variables with lengths are fed."""
         program = Program()
         program.is_fluid = True
         block = program.global_block()
@@ -122,7 +122,7 @@ class OperatorFactory:
     """Makes operators of a type from keyword arguments: names of variables, and attributes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Single:
-        """The operator; ValueError for a type that is unknown, or more than one positional."""
+        """Make the operator; ValueError for an unknown type, or a second positional argument."""
         positional = list(args)
         if "type" in kwargs:
             positional.append(kwargs.pop("type"))
@@ -153,11 +153,11 @@ class OperatorFactory:
         return Single(type, inputs, outputs, attrs)
 
     def types(self) -> list[str]:
-        """The operator types that are known."""
+        """List the known operator types."""
         return sorted({*BY_TYPE, *TRANSLATIONS, *SPARSE_TYPES})
 
     def get_op_output_names(self, type: str) -> list[str]:
-        """The names of the output slots of a type."""
+        """List the names of the output slots of a type."""
         return list(output_slots(type.removesuffix("_grad")))
 
 

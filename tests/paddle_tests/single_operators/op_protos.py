@@ -1,6 +1,6 @@
-"""The operators of Paddle 2.6 that are translated, as messages (paddle.fluid.core).
+"""The translated operators of Paddle 2.6, as messages (paddle.fluid.core).
 
-They say what the rows of `graphopt.ir.operators` say: slots, and attributes with their kinds.
+Their slots, attributes and kinds come from the rows of `graphopt.ir.operators`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .op import Single
 
 
 def get_all_op_protos() -> list[bytes]:
-    """An `OpProto` for each operator type, in bytes; comments are empty."""
+    """Serialize an `OpProto` for each operator type; comments are empty."""
     types = OPERATORS.types()
     return [_proto(row) for row in operators().values() if row.type in types and not row.only]
 
@@ -39,12 +39,12 @@ def _proto(row: OperatorRow) -> bytes:
 
 
 def get_op_extra_attrs(op_type: str) -> Mapping[str, object]:
-    """Nothing: attributes that only choose a kernel have no effect, and no record."""
+    """Return no attributes: those that only choose a kernel have no effect, and no record."""
     return {}
 
 
 class OpProtoHolder:
-    """The `OpProto` of each operator type that is translated (framework.OpProtoHolder)."""
+    """The `OpProto` of each translated operator type (framework.OpProtoHolder)."""
 
     def __init__(self) -> None:
         records = [OpProto.FromString(record) for record in get_all_op_protos()]
@@ -53,26 +53,26 @@ class OpProtoHolder:
     @staticmethod
     @cache
     def instance() -> OpProtoHolder:
-        """The one that is shared."""
+        """Return the shared instance."""
         return OpProtoHolder()
 
     def has_op_proto(self, type: str) -> bool:
-        """True for the type of an operator that is translated."""
+        """True for the type of a translated operator."""
         return type in self.op_proto_map
 
     def get_op_proto(self, type: str) -> Message:
-        """The record of an operator type; ValueError for one that is not translated."""
+        """Return the record of an operator type; ValueError for one without a translation."""
         if type not in self.op_proto_map:
             raise ValueError(f'Operator "{type}" has not been registered.')
         return self.op_proto_map[type]
 
     def update_op_proto(self) -> list[str]:
-        """The types that are new since the records were read: none."""
+        """Return the types added since the records were read: none."""
         return []
 
     @staticmethod
     def generated_op_attr_names() -> set[str]:
-        """The attributes that every operator has, of whatever type."""
+        """Return the attributes that every operator has."""
         return {"op_role", "op_role_var", "op_namescope", "op_callstack", "op_device"}
 
 
@@ -81,7 +81,7 @@ class Operator:
 
     @staticmethod
     def create(record: bytes) -> Single:
-        """The operator of an `OpDesc` in bytes, which runs on the variables of a scope.
+        """Make the operator of a serialized `OpDesc`, which runs on the variables of a scope.
 
         Raises FormatError (ValueError) for other bytes.
         """

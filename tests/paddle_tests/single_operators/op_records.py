@@ -1,4 +1,4 @@
-"""Operators as records, made of the record of their type (paddle.fluid.op of Paddle 1)."""
+"""Records of operators, made from the records of their types (paddle.fluid.op of Paddle 1)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LISTS: Mapping[int, str] = {
 
 
 def get_all_op_protos() -> list[Message]:
-    """The record of each operator type."""
+    """Return the record of each operator type."""
     return [OpProto.FromString(record) for record in _in_bytes()]
 
 
 class OpDescCreationMethod:
     """Makes records of operators of a type, from the names of variables and from attributes.
 
-    Raises OperandError (TypeError) for what is no `OpProto`.
+    Raises OperandError (TypeError) for an argument that is no `OpProto`.
     """
 
     def __init__(self, op_proto: Message) -> None:
@@ -49,7 +49,7 @@ class OpDescCreationMethod:
         self._proto = op_proto
 
     def __call__(self, *args: Any, **kwargs: Any) -> Message:
-        """The record; ValueError for positional arguments and for values of another kind."""
+        """Make the record; ValueError for positional arguments and for values of a wrong kind."""
         if args:
             raise ValueError("Only keyword arguments can be used by Paddle.")
         made = OpDesc(type=self._proto.type)

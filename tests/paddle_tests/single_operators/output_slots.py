@@ -1,4 +1,4 @@
-"""The output slots of the operators of Paddle 1.8 that are translated."""
+"""The output slots of the translated operators of Paddle 1.8."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ _SLOTS = _parsed()
 
 
 def output_slots(type: str) -> tuple[str, ...]:
-    """The names of the output slots of an operator type."""
+    """Return the names of the output slots of an operator type."""
     return _SLOTS.get(type, ("Out",))

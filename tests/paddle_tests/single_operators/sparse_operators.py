@@ -1,7 +1,7 @@
-"""Single operators on variables that have some rows of a taller tensor (SelectedRows).
+"""Single operators on variables with some rows of a taller tensor (SelectedRows).
 
-Programs have dense gradients. Here an operator computes with the rows that there are, or with all
-rows of the tall tensor, of which the others are 0, and writes rows again where Paddle does.
+Programs have dense gradients. Here an operator computes with the present rows, or with the whole
+tall tensor, whose absent rows are 0, and writes selected rows where Paddle does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Names = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class SparseRun:
-    """An operator, the scope of its variables, and how it is computed on dense ones."""
+    """An operator, the scope of its variables, and its computation on dense variables."""
 
     type: str
     inputs: Names
@@ -32,21 +32,21 @@ class SparseRun:
     dense: Callable[[Scope], None]
 
     def slot(self, name: str) -> Slot:
-        """The variable of a name, which is made if the scope lacks it."""
+        """Return the variable of a name; create it if the scope lacks it."""
         return self.scope.find_var(name) or self.scope.var(name)
 
     def input(self, slot: str) -> Slot:
-        """The first variable of an input slot."""
+        """Return the first variable of an input slot."""
         return self.slot(self.inputs[slot][0])
 
     def output(self, slot: str = "Out") -> Slot:
-        """The first variable of an output slot."""
+        """Return the first variable of an output slot."""
         return self.slot(self.outputs[slot][0])
 
     def computed(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs, where variables have these values instead of their own.
+        """Compute the outputs with these values of variables instead of the scope's.
 
-        The variables of the scope stay as they are.
+        The variables of the scope do not change.
         """
         inner = Scope(self.scope)
         read = {name for names in self.inputs.values() for name in names}
@@ -69,7 +69,7 @@ def is_sparse(scope: Scope, name: str) -> bool:
 
 
 def run_sparse(run: SparseRun) -> None:
-    """Compute an operator some of whose inputs have rows; UnsupportedError where Paddle cannot."""
+    """Run an operator on selected rows; UnsupportedError if Paddle cannot."""
     own = _OWN.get(run.type)
     if own is not None:
         own(run)
@@ -80,7 +80,7 @@ def run_sparse(run: SparseRun) -> None:
 
 
 def _values(slot: Slot) -> Array:
-    """The rows that there are."""
+    """Return the values of the present rows."""
     return slot.numpy()[: len(slot.rows or ())]
 
 
@@ -90,7 +90,7 @@ def _put(slot: Slot, rows: Sequence[int] | Array, values: Array, height: int) ->
 
 
 def _merged(slot: Slot) -> tuple[Array, Array]:
-    """Each row once, in order, with the sum of its values."""
+    """Return each row once, in order, with the sum of its values."""
     values = _values(slot)
     rows, places = np.unique(np.asarray(slot.rows, "int64"), return_inverse=True)
     total = np.zeros((len(rows), *values.shape[1:]), values.dtype)
@@ -99,7 +99,7 @@ def _merged(slot: Slot) -> tuple[Array, Array]:
 
 
 def _tall(slot: Slot, height: int) -> Array:
-    """All rows, 0 where there are none."""
+    """Build the tall tensor; absent rows are 0."""
     rows, values = _merged(slot)
     whole = np.zeros((height, *values.shape[1:]), values.dtype)
     whole[rows] = values
@@ -112,7 +112,7 @@ def _merge(run: SparseRun) -> None:
 
 
 def _by_row(run: SparseRun) -> None:
-    """An operator that computes each row by itself, or their norm once they are merged."""
+    """Run an operator that treats each row alone, or the norm of the merged rows."""
     x = run.input("X")
     merges = run.type == "clip_by_norm"
     rows, values = _merged(x) if merges else (x.rows or (), _values(x))
@@ -125,7 +125,7 @@ def _tensor(run: SparseRun) -> None:
 
 
 def _sum(run: SparseRun) -> None:
-    """The rows of all, or the whole tensor where one of them is."""
+    """Add the rows of all inputs, or dense tensors if an input is dense."""
     slots = [run.slot(name) for name in run.inputs["X"]]
     if any(slot.rows is None for slot in slots):
         height = next(slot.numpy().shape[0] for slot in slots if slot.rows is None)
@@ -143,7 +143,7 @@ def _sum(run: SparseRun) -> None:
 
 
 def _lookup(run: SparseRun) -> None:
-    """Numbers of rows are looked up among those that there are."""
+    """Look up row numbers among the present rows."""
     table, ids = run.input("W"), run.input("Ids").numpy()
     places = {row: place for place, row in enumerate(table.rows or ())}
     missing = sorted({int(number) for number in ids.flat} - places.keys())
@@ -156,7 +156,7 @@ def _lookup(run: SparseRun) -> None:
 
 
 def _split(run: SparseRun) -> None:
-    """The rows of each part of the height, counted from its start."""
+    """Split the rows by parts of the height; each part counts from its start."""
     x, start = run.input("X"), 0
     rows, values = np.asarray(x.rows, "int64"), _values(x)
     for name, height in zip(run.outputs["Out"], run.attrs["height_sections"], strict=True):
@@ -166,13 +166,13 @@ def _split(run: SparseRun) -> None:
 
 
 def _only(value: Array, moved: Array, target: Slot, source: Slot) -> Array:
-    """A value with the rows that moved; the others stay as they are in the output."""
+    """Keep the moved rows of a value; the other rows keep the output's values."""
     stays = target if target.is_initialized() else source
     return np.where(moved.reshape(-1, *[1] * (value.ndim - 1)), value, stays.numpy())
 
 
 def _update(run: SparseRun) -> None:
-    """A step with the rows of a gradient; with `lazy_mode` only these rows move."""
+    """Update with the rows of a gradient; with `lazy_mode` only these rows move."""
     names = [name for names in run.inputs.values() for name in names]
     param, gradient = run.input("Param"), run.input("Grad")
     sparse = {name: run.slot(name) for name in names if is_sparse(run.scope, name)}

@@ -1,4 +1,4 @@
-"""Small networks that have what one flag looks for, and short ways to optimise them."""
+"""Small networks with the pattern of one flag, and helpers to optimize them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Build = Callable[[], Any]
 
 
 def strategy(**flags: Any) -> BuildStrategy:
-    """A BuildStrategy with these flags; members of enumerations may be given by name."""
+    """Make a BuildStrategy with these flags; enumerators may be given by name."""
     made = BuildStrategy()
     for name, value in flags.items():
         current = getattr(made, name)
@@ -34,7 +34,7 @@ def strategy(**flags: Any) -> BuildStrategy:
 
 
 def module_of(build: Build, *, train: bool = True) -> ModuleOp:
-    """The program of a network: one step of SGD on the mean of its result, or inference."""
+    """Parse the program of a network: one step of SGD on the mean of its result, or inference."""
     with fresh() as (main, _):
         out = build()
         if train:
@@ -51,7 +51,7 @@ def optimized(
     fetch: tuple[str, ...] = (),
     **flags: Any,
 ) -> tuple[ModuleOp, Report]:
-    """The program of a network after the passes of these flags, and what they did."""
+    """Optimize the program of a network under these flags; return it with the report."""
     module = module_of(build, train=train)
     context = strategy(**flags).pass_context(
         replicas=replicas, data_parallel=replicas > 1, loss_grad="loss@GRAD"
@@ -60,7 +60,7 @@ def optimized(
 
 
 def ops_of(module: ModuleOp) -> Counter[str]:
-    """How many ops of each kind there are, without `pd.`."""
+    """Count the ops of each kind, without `pd.`."""
     names = (op.name for op in module.walk())
     return Counter(name.removeprefix("pd.") for name in names if name.startswith("pd."))
 
@@ -68,7 +68,7 @@ def ops_of(module: ModuleOp) -> Counter[str]:
 def run(
     build: Build, devices: int = 0, steps: int = 2, rows: int = 4, **flags: Any
 ) -> tuple[list[Any], Any, list[Any]]:
-    """Losses of some training steps, the parameters after them, and what was compiled."""
+    """Train for some steps; return losses, parameters, and the compiled module and executable."""
     feeds = {"x": np.random.default_rng(0).standard_normal((rows, 8)).astype("float32")}
     with fresh() as (main, startup):
         paddle.seed(3)
@@ -88,19 +88,19 @@ def run(
 
 
 def compiled_of(program: Any) -> Any:
-    """What a CompiledProgram has compiled, for one set of feeds and fetches."""
+    """Return the compiled program of a CompiledProgram, for one set of feeds and fetches."""
     (compiled,) = program._compiled_programs()
     return compiled
 
 
 def executable_of(program: Any) -> Any:
-    """XLA's executable of that, for one set of shapes."""
+    """Return XLA's executable of a program, for one set of shapes."""
     (executable,) = program._runner.executables()
     return executable.function
 
 
 def feed(name: str = "x", *shape: int) -> Any:
-    """A placeholder for rows of 8 numbers, or of another shape."""
+    """Make a placeholder for rows of 8 numbers, or of another shape."""
     return static.data(name, [None, *(shape or (8,))], "float32")
 
 
@@ -145,7 +145,7 @@ def encoder_layer() -> Any:
 
 
 def deep(layers: int = 12, width: int = 64) -> Any:
-    """Linear layers one after the other, and one dropout among the first."""
+    """Build a chain of linear layers with one dropout among the first."""
     h = feed()
     for layer in range(layers):
         h = F.relu(nn.Linear(h.shape[-1], width)(h))
@@ -155,7 +155,7 @@ def deep(layers: int = 12, width: int = 64) -> Any:
 
 
 def functions(layers: int = 6, width: int = 512) -> Any:
-    """Elementwise functions of functions."""
+    """Build elementwise functions of functions."""
     h = nn.Linear(8, width)(feed())
     for _ in range(layers):
         h = paddle.tanh(paddle.exp(paddle.sin(h)))
@@ -163,7 +163,7 @@ def functions(layers: int = 6, width: int = 512) -> Any:
 
 
 def norms(layers: int = 3, width: int = 512) -> Any:
-    """Linear layers, each of a norm and an activation."""
+    """Build linear layers, each of a norm and an activation."""
     h = nn.Linear(8, width)(feed())
     for _ in range(layers):
         h = nn.Linear(width, width)(F.gelu(nn.LayerNorm(width)(h)))
@@ -171,7 +171,7 @@ def norms(layers: int = 3, width: int = 512) -> Any:
 
 
 def shared_weight() -> Any:
-    """Eight products with one parameter."""
+    """Build eight products with one parameter."""
     weight = static.create_parameter([64, 64], "float32")
     h = paddle.concat([feed()] * 8, axis=1)
     for _ in range(8):

@@ -1,6 +1,6 @@
-"""What flags do to each other: who takes what, and which flag rules another out.
+"""The interaction of flags: which fusion takes an op, and which flag rules another out.
 
-The order of the passes gives the first, `graphopt.passes.table.flags` the second; `explain`
+The order of the passes decides the first, `graphopt.passes.table.flags` the second; `explain`
 reports both. Conflicts of the data-parallel flags with data are tested with these.
 """
 
@@ -29,7 +29,7 @@ Build = Callable[[], Any]
 
 
 def fired(build: Build, **flags: Any) -> dict[str, int]:
-    """How often each fusion happened with these flags."""
+    """Count how often each fusion happened with these flags."""
     _, report = optimized(build, **flags)
     kinds = (o.rule for o in report.outcomes if isinstance(o, Applied))
     return dict(Counter(kind for kind in kinds if kind.startswith("fuse")))
@@ -92,14 +92,14 @@ def fired(build: Build, **flags: Any) -> dict[str, int]:
     ],
 )
 def test_who_takes_what(build: Build, flags: tuple[str, ...], wanted: dict[str, int]) -> None:
-    """The larger pattern wins, whatever order the flags are set in."""
+    """The larger pattern wins, in whatever order the flags are set."""
     for order in (flags, flags[::-1]):
         assert fired(build, **dict.fromkeys(order, True)) == wanted
 
 
 @pytest.mark.parametrize("flag", ["fuse_bn_act_ops", "fuse_bn_add_act_ops", "fuse_resunit"])
 def test_synchronised_norms_are_not_fused(flag: str) -> None:
-    """sync_batch_norm comes first, and the fusions of batch norms say why they leave them."""
+    """sync_batch_norm comes first, and the fusions of batch norms decline with a reason."""
     build = nets.norm_and_relu if flag == "fuse_bn_act_ops" else nets.residual_units
     module, report = optimized(build, replicas=2, sync_batch_norm=True, **{flag: True})
     assert str(module).count("sync = true") == ops_of(module)["batch_norm"] >= 1
@@ -107,7 +107,7 @@ def test_synchronised_norms_are_not_fused(flag: str) -> None:
 
 
 def test_a_finalised_strategy_synchronises() -> None:
-    """Paddle cannot: compiling would have to set another flag of it."""
+    """A finalized strategy can synchronize norms; Paddle fails, as it would set another flag."""
     made = strategy(sync_batch_norm=True)
     made._finalize_strategy_and_create_passes()
     with fresh() as (main, startup):
@@ -124,7 +124,7 @@ def test_a_finalised_strategy_synchronises() -> None:
 
 
 def settings_for(flag: str) -> dict[str, Any]:
-    """A strategy in which a flag is ruled out."""
+    """Return the settings of a strategy that rules a flag out."""
     rules: dict[str, dict[str, Any]] = {
         "fuse_all_optimizer_ops": {"reduce_strategy": "Reduce"},
         "fuse_all_reduce_ops": {"reduce_strategy": "Reduce"},
@@ -145,7 +145,7 @@ def settings_for(flag: str) -> dict[str, Any]:
     ],
 )
 def test_what_is_ruled_out_is_refused(flag: str) -> None:
-    """`explain` names the other flag, and strict is an error; Paddle switches it off in silence."""
+    """`explain` names the other flag, and strict raises; Paddle drops the flag silently."""
     given = settings_for(flag)
     (other,) = given.keys() - {flag}
     _, report = optimized(nets.two_layers, replicas=2, **given)
@@ -162,7 +162,7 @@ def test_what_is_ruled_out_is_refused(flag: str) -> None:
 
 @pytest.mark.exhaustive
 def test_memory_flags_leave_every_value_fetchable() -> None:
-    """Whatever is computed again or overwritten, temporaries can be fetched, with the same bits."""
+    """Temporaries that are recomputed or overwritten can be fetched, with the same bits."""
 
     def fetched(**flags: Any) -> list[Any]:
         with fresh() as (main, startup):
@@ -184,7 +184,7 @@ def test_memory_flags_leave_every_value_fetchable() -> None:
 
 
 def test_flags_set_after_compiling_change_nothing() -> None:
-    """The strategy is copied at the first run; the same object may serve another program."""
+    """The first run copies the strategy, whose object may serve another program."""
     made = BuildStrategy()
     with fresh() as (main, startup):
         loss = paddle.mean(nets.linear_relu())
@@ -202,7 +202,7 @@ def test_flags_set_after_compiling_change_nothing() -> None:
 
 
 def test_sums_in_order_with_everything_else() -> None:
-    """The boundary of several trainers, and every sum but the first, wait in one program."""
+    """One program can have the fence of several trainers and a fence before every later sum."""
     module, _ = optimized(
         nets.two_layers,
         replicas=2,
@@ -216,7 +216,7 @@ def test_sums_in_order_with_everything_else() -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("devices", "rows"), [(2, 3), pytest.param(6, 12, marks=pytest.mark.slow)])
 def test_memory_flags_on_several_devices(devices: int, rows: int) -> None:
-    """Uneven replicas in lockstep, and more replicas than devices: the same losses."""
+    """Uneven replicas, and more replicas than devices, give the same losses."""
     flags = {"memory_optimize": True, "enable_addto": True}
 
     def build() -> Any:

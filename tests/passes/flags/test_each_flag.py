@@ -1,6 +1,6 @@
-"""Each flag of BuildStrategy alone, observed where docs/reference/build-strategy.md says.
+"""Each flag of BuildStrategy alone, observed as docs/reference/build-strategy.md documents.
 
-`OBSERVERS` has a test for every flag that does something; the others must say that they do not.
+`OBSERVERS` has a test for every flag with an effect; other flags must be documented as without one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SWITCHES = [name for name, flag in BUILD_FLAGS.items() if isinstance(flag.defaul
 
 
 def observes(*flags: str) -> Callable[[Observer], Observer]:
-    """The decorated function is the test of these flags."""
+    """Register the decorated function as the test of these flags."""
 
     def register(function: Observer) -> Observer:
         OBSERVERS.update(dict.fromkeys(flags, function))
@@ -56,7 +56,7 @@ LONG = ("build_cinn_pass", "memory_optimize")
     "flag", [pytest.param(f, marks=pytest.mark.exhaustive if f in LONG else ()) for f in FLAGS]
 )
 def test_alone(flag: str, tmp_path: Path) -> None:
-    """What the table says of the flag can be seen when it is the only one that is set."""
+    """The documented effect of the flag is observed when no other flag is set."""
     if flag in OBSERVERS:
         assert not BUILD_FLAGS[flag].no_effect, "the table says that this flag does nothing"
         OBSERVERS[flag](flag, tmp_path)
@@ -67,7 +67,7 @@ def test_alone(flag: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", FLAGS)
 def test_who_obeys(name: str) -> None:
-    """Passes obey a flag, or the runtime does, or the table says why nothing can or has to."""
+    """Passes or the runtime obey a flag, or the table says why it has no effect."""
     flag = BUILD_FLAGS[name]
     selects = any(row.flag == name for row in ROWS)
     assert [selects, *map(bool, (flag.obeyed, flag.no_effect, flag.unsupported))].count(True) == 1
@@ -84,7 +84,7 @@ OTHER_VALUES: dict[str, Any] = {
 
 
 def does_nothing_and_says_so(flag: str) -> None:
-    """The program is the same with the flag as without; `explain` gives the reason."""
+    """Check that the flag does not change the program, and that `explain` gives the reason."""
     default = getattr(BuildStrategy(), flag)
     value = OTHER_VALUES.get(flag, not default)
     with_flag, report = optimized(nets.two_layers, replicas=2, **{flag: value})
@@ -127,7 +127,7 @@ FUSIONS: dict[str, Counts] = {
 
 @observes(*FUSIONS)
 def op_counts(flag: str, _: Path) -> None:
-    """Ops of another kind in the IR, with the flag only; `explain` counts what it did."""
+    """The fused ops are in the IR only with the flag; `explain` counts them."""
     build, comes, count, goes, left = FUSIONS[flag]
     fused, report = optimized(build, **{flag: True})
     plain, _ = optimized(build, **{flag: False})
@@ -160,7 +160,7 @@ GROUPED: dict[str, Callable[[], Any]] = {
 
 @observes(*GROUPED)
 def groups(flag: str, _: Path) -> None:
-    """Groups in the IR and in `explain`, less memory for XLA, and the same numbers."""
+    """Groups are in the IR and in `explain`; XLA needs less memory for the same numbers."""
     losses, state, (module, function) = run(GROUPED[flag], rows=256, **{flag: True})
     plain_losses, plain_state, (plain, kept) = run(GROUPED[flag], rows=256)
     taken = [f.memory_analysis().temp_size_in_bytes for f in (function, kept)]
@@ -174,7 +174,7 @@ def groups(flag: str, _: Path) -> None:
 
 
 def test_xla_fuses_the_loops_of_a_group() -> None:
-    """Fifteen elementwise ops are one fusion in the HLO, in a group or without one."""
+    """Fifteen elementwise ops are one fusion in the HLO, with and without a group."""
     with fresh() as (main, _):
         h = nets.feed("x", 2048)
         for _ in range(3):
@@ -192,7 +192,7 @@ def test_xla_fuses_the_loops_of_a_group() -> None:
 
 @observes("reduce_strategy")
 def sums_of_gradients(flag: str, _: Path) -> None:
-    """`pd.all_reduce` in the IR, none with `_NoReduce`."""
+    """The IR has `pd.all_reduce`, but none with `_NoReduce`."""
     summed, _ = optimized(nets.two_layers, replicas=2, reduce_strategy="AllReduce")
     local, _ = optimized(nets.two_layers, replicas=2, reduce_strategy="_NoReduce")
     assert ops_of(summed)["all_reduce"] >= 1
@@ -200,7 +200,7 @@ def sums_of_gradients(flag: str, _: Path) -> None:
 
 
 def seed_of(**flags: Any) -> str:
-    """What the gradient of the loss starts from, on two devices."""
+    """Find the seed of the loss gradient on two devices: a constant or a feed."""
     text = str(optimized(nets.two_layers, replicas=2, **flags)[0])
     (found,) = re.findall(r"full.*value = ([0-9.]+)|pd.feed = \"(loss@GRAD)\"", text)
     return "".join(found)
@@ -208,7 +208,7 @@ def seed_of(**flags: Any) -> str:
 
 @observes("gradient_scale_strategy")
 def scale_of_the_seed(flag: str, _: Path) -> None:
-    """The constant, or the feed, that `pd.grad` starts from."""
+    """`pd.grad` starts from the scaled constant, or from the feed."""
     assert [seed_of(gradient_scale_strategy=name) for name in ("CoeffNumDevice", "One")] == [
         "0.5",
         "1.0",
@@ -218,13 +218,13 @@ def scale_of_the_seed(flag: str, _: Path) -> None:
 
 @observes("num_trainers")
 def scale_of_trainers(flag: str, _: Path) -> None:
-    """The constant is the inverse of devices times trainers."""
+    """The seed is the inverse of devices times trainers."""
     assert seed_of(num_trainers=2) == "0.25"
 
 
 @observes("trainer_id", "trainers_endpoints")
 def messages_of_trainers(flag: str, _: Path) -> None:
-    """The processes meet by them; a number that cannot be is reported at once."""
+    """The processes meet at the endpoints; an impossible trainer id is reported at once."""
     made = strategy(num_trainers=2, trainer_id=2, trainers_endpoints=["127.0.0.1:1", "127.0.0.1:2"])
     with fresh() as (main, _startup):
         loss = paddle.mean(nets.two_layers())
@@ -236,7 +236,7 @@ def messages_of_trainers(flag: str, _: Path) -> None:
 
 @observes("sync_batch_norm")
 def synchronised(flag: str, _: Path) -> None:
-    """`sync = true` in the IR, whose statistics are no longer each replica's own."""
+    """The IR has `sync = true`, and the statistics are no longer per replica."""
     module, _ = optimized(nets.norm_and_relu, replicas=2, sync_batch_norm=True)
     plain, _ = optimized(nets.norm_and_relu, replicas=2)
     assert (str(module).count("sync = true"), str(plain).count("sync = true")) == (1, 0)
@@ -245,7 +245,7 @@ def synchronised(flag: str, _: Path) -> None:
 
 @observes("fuse_all_reduce_ops")
 def sums_in_groups(flag: str, _: Path) -> None:
-    """One `pd.all_reduce` for each layer, else one for each gradient."""
+    """Each layer has one `pd.all_reduce`, else each gradient has one."""
     joined, report = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=True)
     apart, _ = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=False)
     assert (ops_of(joined)["all_reduce"], ops_of(apart)["all_reduce"]) == (2, 4)
@@ -254,7 +254,7 @@ def sums_in_groups(flag: str, _: Path) -> None:
 
 @observes("fuse_broadcast_ops")
 def gathers_as_one(flag: str, _: Path) -> None:
-    """With Reduce, one `pd.all_gather` for the parameters that are small, else one for each."""
+    """With Reduce, the small parameters share one `pd.all_gather`, else each has one."""
     reduces = {"reduce_strategy": BuildStrategy.ReduceStrategy.Reduce}
     joined, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=True, **reduces)
     apart, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=False, **reduces)
@@ -263,7 +263,7 @@ def gathers_as_one(flag: str, _: Path) -> None:
 
 @observes("shard_parameters")
 def gathers_in_front_of_readers(flag: str, _: Path) -> None:
-    """A `pd.all_gather` for the product, and a fourth of the bytes for each of four devices."""
+    """A `pd.all_gather` precedes the product; each of four devices stores a fourth of the bytes."""
 
     def wide() -> Variable:
         return paddle.nn.Linear(96, 96)(paddle.static.data("x", [None, 96], "float32"))
@@ -279,7 +279,7 @@ def gathers_in_front_of_readers(flag: str, _: Path) -> None:
 
 @observes("tensor_parallel_degree")
 def products_of_pieces(flag: str, _: Path) -> None:
-    """One sum for a pair of products, and a half of the bytes for each device of a replica."""
+    """A pair of products has one sum; each device of a replica stores half of the bytes."""
 
     def wide() -> Variable:
         x = paddle.nn.Linear(64, 256)(paddle.static.data("x", [None, 64], "float32"))
@@ -295,7 +295,7 @@ def products_of_pieces(flag: str, _: Path) -> None:
 
 @observes("sequential_run")
 def the_same_order(flag: str, _: Path) -> None:
-    """That of enable_sequential_execution, next."""
+    """The order is that of enable_sequential_execution."""
     module, report = optimized(nets.two_layers, replicas=2, sequential_run=True)
     other, _ = optimized(nets.two_layers, replicas=2, enable_sequential_execution=True)
     assert str(module) == str(other)
@@ -304,7 +304,7 @@ def the_same_order(flag: str, _: Path) -> None:
 
 @observes("enable_sequential_execution")
 def collectives_in_order(flag: str, _: Path) -> None:
-    """A fence before each all-reduce but one; XLA joins none, and keeps the program's order."""
+    """A fence precedes each later all-reduce; XLA joins none, and keeps the program's order."""
     apart = {"fuse_all_reduce_ops": False}
     losses, state, (module, function) = run(nets.two_layers, 2, steps=1, **{flag: True}, **apart)
     plain_losses, plain_state, (plain, joined) = run(nets.two_layers, 2, steps=1, **apart)
@@ -319,7 +319,7 @@ def collectives_in_order(flag: str, _: Path) -> None:
 
 @observes("enable_backward_optimizer_op_deps")
 def updates_behind_gradients(flag: str, _: Path) -> None:
-    """With several trainers one fence between gradients and updates, by default."""
+    """With several trainers, a fence separates gradients from updates by default."""
     for value, trainers, fences in ((True, 2, 1), (False, 2, 0), (True, 1, 0)):
         module, _ = optimized(nets.two_layers, replicas=2, num_trainers=trainers, **{flag: value})
         assert ops_of(module)["fence"] == fences
@@ -343,7 +343,7 @@ func.func @main(%a: tensor<4xf32> {{pd.feed = "a"}}, %b: tensor<4xf32> {{pd.feed
 
 @observes("fix_op_run_order")
 def one_order(flag: str, _: Path) -> None:
-    """Programs that differ in the order of independent ops are the same afterwards."""
+    """Programs that differ in the order of independent ops become equal."""
     lines = ["%p = pd.relu(%a) : tensor<4xf32>", "%q = pd.tanh(%b) : tensor<4xf32>"]
 
     def text(value: bool, *order: str) -> str:
@@ -357,7 +357,7 @@ def one_order(flag: str, _: Path) -> None:
 
 @observes("memory_optimize")
 def activations_computed_again(flag: str, _: Path) -> None:
-    """Marked ops in the IR, barriers in StableHLO, less memory for XLA, and the same bits."""
+    """Marked ops in the IR become barriers in StableHLO: less memory, and the same bits."""
 
     losses, state, (module, function) = run(nets.deep, rows=256, memory_optimize=True)
     plain_losses, plain_state, (plain, kept) = run(nets.deep, rows=256, memory_optimize=False)
@@ -376,7 +376,7 @@ def activations_computed_again(flag: str, _: Path) -> None:
 
 @observes("enable_addto")
 def parts_added_as_they_come(flag: str, _: Path) -> None:
-    """A weight that eight layers share: two gradients of it are kept, not eight; the same bits."""
+    """Of a weight shared by eight layers, two gradients are live, not eight; same bits."""
     losses, state, (module, function) = run(nets.shared_weight, enable_addto=True)
     plain_losses, plain_state, (plain, kept) = run(nets.shared_weight)
     assert (str(module).count("addto = true"), str(plain).count("addto")) == (1, 0)
@@ -393,7 +393,7 @@ def parts_added_as_they_come(flag: str, _: Path) -> None:
 
 @observes("enable_inplace")
 def donated(flag: str, _: Path) -> None:
-    """The bytes of the parameters and moments are shared by the old and the new values."""
+    """The old and new parameters and moments share their bytes."""
     aliased = [
         run(nets.two_layers, steps=1, enable_inplace=value)[2][1].memory_analysis()
         for value in (True, False)
@@ -404,7 +404,7 @@ def donated(flag: str, _: Path) -> None:
 
 @observes("debug_graphviz_path")
 def files(flag: str, folder: Path) -> None:
-    """Three graphs, drawings and texts, of the moments that their names say."""
+    """Three graphs, drawings and texts are written, at the stages of their names."""
     run(nets.linear_relu, debug_graphviz_path=str(folder / "g"), fuse_gemm_epilogue=True)
     stages = ("_original_graph", "_fused_graph", "_multi_devices_graph")
     wanted = {f"g{stage}{end}" for stage in stages for end in (".dot", ".svg", ".mlir")}
@@ -423,7 +423,7 @@ def files(flag: str, folder: Path) -> None:
 
 @observes("async_mode", "is_distribution")
 def refused(flag: str, _: Path) -> None:
-    """Compiling raises; `explain` says so without."""
+    """Compiling raises; `explain` reports the refusal without compiling."""
     with pytest.raises(UnsupportedError, match=rf"{flag} = True: there is no parameter server"):
         run(nets.linear_relu, **{flag: True})
     with fresh() as (main, _):
@@ -433,7 +433,7 @@ def refused(flag: str, _: Path) -> None:
 
 
 def test_every_flag_ends_in_a_status() -> None:
-    """Each flag, set or not, has one in `explain`, by itself too; other names are refused."""
+    """`explain` gives each flag a status, set or not; unknown names are refused."""
     with fresh() as (main, _):
         nets.linear_relu()
         plain = paddle.explain(main)

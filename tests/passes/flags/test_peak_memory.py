@@ -1,4 +1,4 @@
-"""memory_optimize in a process of its own, with the code that users run: memory and bits."""
+"""memory_optimize in a new process, with the code that users run: memory and bits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ print(json.dumps({
 
 
 def measured(value: bool) -> dict[str, Any]:
-    """What two steps take with the flag on or off: of one form, beside which none is compiled."""
+    """Measure two steps with the flag on or off, in one form, without background compilation."""
     given = {key: text for key, text in os.environ.items() if key != "XLA_FLAGS"}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(int(value))],
@@ -58,7 +58,7 @@ def measured(value: bool) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_less_memory_and_the_same_bits() -> None:
-    """Less than half of the temporaries, which the whole process needs less, too."""
+    """The flag more than halves the temporaries, and the peak of the process falls with them."""
     plain, found = measured(False), measured(True)
     assert found["losses"] == plain["losses"]
     assert found["temporary"] < 0.5 * plain["temporary"]

@@ -37,7 +37,7 @@ PATTERNS = [
 
 
 def check(generated: Generated, flags: dict[str, bool]) -> None:
-    """All results, parameters and fetched temporaries are the same with these flags."""
+    """Check that results, parameters and fetched temporaries are the same with these flags."""
     module = generated.module.clone()
     optimize(module, strategy(**flags).pass_context(), verify_each=True)
     assert_same_results(generated.module, module)
@@ -57,7 +57,7 @@ def examples(count: int) -> Any:
 @examples(4)
 @given(programs(plant=PATTERNS), st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())))
 def test_some_flags(generated: Generated, flags: dict[str, bool]) -> None:
-    """A random half of the flags."""
+    """A random half of the flags preserves all results."""
     check(generated, flags)
 
 
@@ -65,7 +65,7 @@ def test_some_flags(generated: Generated, flags: dict[str, bool]) -> None:
 @examples(2)
 @given(programs(plant=PATTERNS))
 def test_all_flags(generated: Generated) -> None:
-    """All of them at once."""
+    """All flags at once preserve all results."""
     check(generated, dict.fromkeys(FLAGS, True))
 
 
@@ -74,13 +74,13 @@ def test_all_flags(generated: Generated) -> None:
 @examples(20)
 @given(programs(plant=PATTERNS))
 def test_one_flag(flag: str, generated: Generated) -> None:
-    """Each flag, on and off."""
+    """Each flag, on and off, preserves all results."""
     check(generated, {flag: True})
     check(generated, {flag: False})
 
 
 def test_the_order_of_the_passes() -> None:
-    """That of Paddle, but that the larger of two patterns comes first.
+    """The order is Paddle's, except that the larger of two patterns comes first.
 
     Paddle tries fused_feedforward last, when its smaller fusions have taken its parts.
     """

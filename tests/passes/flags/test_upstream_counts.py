@@ -1,6 +1,6 @@
-"""The networks of Paddle's own tests of its fusions, with the counts that these expect.
+"""The networks of Paddle's own fusion tests, with the counts that these tests expect.
 
-Where a pattern here takes more than Paddle's, the number says so in a comment.
+Where a pattern here takes more than Paddle's, a comment at the number says so.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from graphopt_tests.passes.flags.nets import feed, ops_of, optimized, strategy
 
 
 def fired(report: Report) -> Counter[str]:
-    """How often each fusion happened."""
+    """Count how often each fusion happened."""
     kinds = (o.rule for o in report.outcomes if isinstance(o, Applied))
     return Counter(kind for kind in kinds if kind.startswith("fuse"))
 
 
 def reasons(report: Report) -> set[str]:
-    """The names of the reasons why something was left alone."""
+    """Collect the names of the reasons why fusions declined."""
     declined = [item for item in report.outcomes if isinstance(item, Declined)]
     return {item.reason.name for item in [*report.near, *declined]}
 
@@ -39,7 +39,7 @@ ELEWISE = "fuse_elewise_add_act_ops"
 
 
 def scaled(name: str) -> Any:
-    """A feed times a parameter, so that there is something to train."""
+    """Multiply a feed by a parameter, so that the program can be trained."""
     return paddle.multiply(feed(name), static.create_parameter([8], "float32"))
 
 
@@ -61,7 +61,7 @@ def pair() -> tuple[Any, Any]:
 )
 @pytest.mark.parametrize("train", [False, True])
 def test_add_and_activation(build: Callable[[], Any], functors: str, train: bool) -> None:
-    """Both orders, either operand; in training too, where Paddle fuses only relu and tanh of it."""
+    """Both orders and operands fuse, also in training, where Paddle fuses relu and tanh alone."""
     module, report = optimized(build, train=train, fuse_elewise_add_act_ops=True)
     assert fired(report) == {"fuse-elewise-add-act": 1}
     assert f"functor_list = {functors}" in str(module)
@@ -85,14 +85,14 @@ def with_bias() -> Any:
     ],
 )
 def test_add_and_activation_refused(build: Callable[[], Any], reason: str) -> None:
-    """Another reader, a scale that adds something, an activation that no fused op has."""
+    """Another reader, a scale with a bias, or an unsupported activation prevents the fusion."""
     _, report = optimized(build, train=False, fuse_elewise_add_act_ops=True)
     assert not fired(report)
     assert not reason or reason in reasons(report)
 
 
 def test_a_fetched_sum_is_left_alone() -> None:
-    """Paddle fuses it away: an error in 1.8, nothing in 2.6."""
+    """A fetched sum is not fused; Paddle fuses it: an error in 1.8, no value in 2.6."""
     with fresh() as (main, _):
         total = paddle.add(*pair())
         out = F.relu(total)
@@ -148,7 +148,7 @@ def three_linear(activation: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.GELU])
 def test_three_linear_layers(activation: Callable[[], Any]) -> None:
-    """3 fused ops, whose derivatives are 3; the two other products stay.
+    """Three linear layers fuse with their derivatives; the two other products stay.
 
     Paddle leaves 1 activation and the gradients of 2: there the derivative of an activation joins
     the linear layer after it, here each layer has its own.
@@ -163,7 +163,7 @@ def test_three_linear_layers(activation: Callable[[], Any]) -> None:
 
 
 def test_fc_is_a_linear_layer() -> None:
-    """`static.nn.fc` builds Paddle's `mul`, which Paddle's pass never takes."""
+    """`static.nn.fc` is fused; it builds Paddle's `mul`, which Paddle's pass never takes."""
     _, report = optimized(
         lambda: static.nn.fc(static.nn.fc(feed(), 8, activation="relu"), 4), fuse_gemm_epilogue=True
     )
@@ -171,7 +171,7 @@ def test_fc_is_a_linear_layer() -> None:
 
 
 def test_what_is_no_bias() -> None:
-    """Paddle checks neither rank nor size of it."""
+    """An addend that is no bias is not fused; Paddle checks neither its rank nor its size."""
     x = feed
     _, report = optimized(
         lambda: paddle.add(paddle.matmul(x(), static.data("w", [8, 8])), x("y")),
@@ -214,7 +214,7 @@ def attention(heads: int = 2, **options: Any) -> Any:
 
 
 def test_attention() -> None:
-    """What is left: a linear layer, one op for the attention, the loss, one derivative, updates."""
+    """A linear layer, one attention op, the loss, one derivative and the updates remain."""
     module, report = optimized(attention, fused_attention=True)
     assert fired(report) == {"fused-attention": 1}
     names = [op.name for op in module.walk() if op.name.startswith("pd.")]
@@ -225,7 +225,7 @@ def test_attention() -> None:
 
 
 def test_attention_of_the_library() -> None:
-    """Three projections instead of one, which Paddle's pass does not know."""
+    """Attention with three projections is fused, which Paddle's pass does not match."""
     _, report = optimized(
         lambda: nn.MultiHeadAttention(8, 2)(feed("x", 4, 8)), fused_attention=True
     )
@@ -234,7 +234,7 @@ def test_attention_of_the_library() -> None:
 
 @pytest.mark.parametrize("wrong", [{"axis": 1}, {"axis": 2}, {"perm": (0, 2, 3, 1), "heads": 4}])
 def test_attention_of_another_shape(wrong: dict[str, Any]) -> None:
-    """Paddle looks at neither the axis of the softmax nor the order of the transpose."""
+    """Another softmax axis or transpose prevents the fusion; Paddle checks neither."""
     options: dict[str, Any] = {"heads": 2, **wrong}
 
     def build() -> Any:
@@ -266,7 +266,7 @@ LEGAL = [
 @pytest.mark.parametrize("activation", [F.gelu, F.relu])
 @pytest.mark.parametrize("branch_first", [True, False])
 def test_feed_forward(activation: Callable[[Any], Any], branch_first: bool) -> None:
-    """All 12 legal forms, with the residual on either side."""
+    """All 12 legal forms are fused, with the residual on either side."""
     assert len(LEGAL) == 12
     for pre, residual, first, second in LEGAL:
 
@@ -291,7 +291,7 @@ def test_feed_forward(activation: Callable[[Any], Any], branch_first: bool) -> N
 
 
 def groups(make: Callable[[], Any], rate: float = 0.5, **flags: Any) -> Counter[str]:
-    """The update ops of a net with two layers, of which the second learns by another rate."""
+    """Count the updates of a net with two layers, whose second has another learning rate."""
     with fresh() as (main, _):
         x = feed()
         slow = paddle.ParamAttr(learning_rate=rate)
@@ -305,7 +305,7 @@ def groups(make: Callable[[], Any], rate: float = 0.5, **flags: Any) -> Counter[
 
 
 def test_a_group_for_each_learning_rate() -> None:
-    """Parameters with another learning rate are a group of their own; kinds have their own flag."""
+    """Each learning rate has its group; each kind of optimizer has its flag."""
     assert groups(lambda: paddle.optimizer.SGD(0.1), fuse_all_optimizer_ops=True) == {
         "fused_sgd": 2
     }

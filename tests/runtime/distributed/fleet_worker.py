@@ -18,13 +18,13 @@ ROWS = 8
 
 
 def weights(name: str, shape: tuple[int, ...]) -> Any:
-    """A parameter with the same numbers on every trainer."""
+    """Make a parameter with the same numbers on every trainer."""
     numbers = np.random.default_rng(len(name)).normal(0, 0.3, shape).astype("float32")
     return paddle.ParamAttr(name, paddle.nn.initializer.Assign(numbers))
 
 
 def results() -> dict[str, Any]:
-    """The mean losses of six steps over all trainers, and what this one knows of the others."""
+    """Return the mean losses of six steps over all trainers, and this one's view of the others."""
     fleet.init(is_collective=True)
     count, index = fleet.worker_num(), fleet.worker_index()
     main, startup = static.Program(), static.Program()

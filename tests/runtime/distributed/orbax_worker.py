@@ -1,8 +1,8 @@
-"""What trainers run that save a checkpoint of Orbax together: two steps, the save, and one more.
+"""A trainer that saves an Orbax checkpoint together with others: two steps, the save, and one more.
 
 Usage: orbax_worker.py FOLDER. The checkpoint is FOLDER/2; its values, the loss of the step after it
 and the number of parts of the weight then go to FOLDER/saved.npz, from trainer 0. When there is a
-checkpoint, they go on from it, and the same goes to FOLDER/resumed.npz.
+checkpoint, the trainers resume from it, and write the same to FOLDER/resumed.npz.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = 16
 
 
 def make() -> tuple[Variable, Variable]:
-    """Loss and output of a net: a weight that is kept in parts, statistics, a scheduled rate."""
+    """Build a net with a sharded weight, statistics, a scheduled rate; return loss and output."""
     x = static.data("x", [None, WIDTH], "float32")
     value = np.random.default_rng(0).normal(size=(WIDTH, WIDTH - 1)).astype("float32") / WIDTH
     attr = paddle.ParamAttr(name="w", initializer=paddle.nn.initializer.Assign(value))
@@ -36,12 +36,12 @@ def make() -> tuple[Variable, Variable]:
 
 
 def feed(seed: int = 0) -> dict[str, Any]:
-    """All trainers' rows."""
+    """Draw the rows of all trainers."""
     return {"x": np.random.default_rng(seed).normal(size=(ROWS, WIDTH)).astype("float32")}
 
 
 def main(folder: Path) -> None:
-    """Train, save, and go on."""
+    """Train, save, and train on."""
     trainer, trainers = paddle.distributed.get_rank(), paddle.distributed.get_world_size()
     mine = slice(trainer * ROWS // trainers, (trainer + 1) * ROWS // trainers)
     program, startup = static.Program(), static.Program()

@@ -1,4 +1,4 @@
-"""Who a process is and where the first one is, as the engine says that has started it."""
+"""The rank of a process and the address of the first one, from the variables of its engine."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _ask_again(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def world(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> World | None:
-    """The world of a process with these variables."""
+    """Read the world of a process with these variables."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     return world_of_environment()
@@ -101,14 +101,14 @@ def world(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> World |
 def test_variables_of_engines(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], wanted: tuple[Any, ...]
 ) -> None:
-    """The number of this process, of all, where the first listens, and the device of its own."""
+    """They give rank, number of processes, address of the first, and the process's device."""
     found = world(monkeypatch, variables)
     assert found is not None
     assert (found.trainer, found.trainers, found.endpoints[0], found.device) == wanted
 
 
 def test_all_have_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of one step of Slurm trust each other, those of another job do not."""
+    """Processes of one Slurm step share a token; another job has another one."""
     tokens: list[str] = []
     for changed in ({"SLURM_PROCID": "0"}, {"SLURM_PROCID": "7"}, {"SLURM_JOB_ID": "8194"}):
         engine.started_by.cache_clear()
@@ -133,12 +133,12 @@ def test_all_have_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_alone(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    """One process, whatever has started it, or one that says that it is alone."""
+    """A single process of an engine, or one that declares itself alone, has no world."""
     assert world(monkeypatch, variables) is None
 
 
 def test_variables_of_paddle_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a user or the launcher says counts, inside of an engine's step too."""
+    """Variables of the user or the launcher win over an engine's."""
     own = {"PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ID": "1", "PADDLE_MASTER": "a:1"}
     found = world(monkeypatch, {**SLURM, **TORCHRUN, **own})
     assert found is not None
@@ -149,12 +149,12 @@ JOB = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"}
 
 
 def forbid() -> bool:
-    """What a pod meets that may not read the API."""
+    """Raise the error of a pod that may not read the API."""
     raise RuntimeError("Kubernetes API Error: 403 - Forbidden")
 
 
 def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As JAX asks the API of Kubernetes, without a cluster here; pods have their devices."""
+    """JAX's detection of Kubernetes is used, replaced here; pods own their devices."""
     told = {
         "is_env_present": lambda: True,
         "get_process_count": lambda: 16,
@@ -183,14 +183,14 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str) -> None:
-    """An engine that says too little, or nonsense, is named, with what to set."""
+    """An engine with missing or invalid variables is named, with the variables to set."""
     monkeypatch.setattr(K8sCluster, "is_env_present", staticmethod(forbid))
     with pytest.raises(WorldError, match=told):
         world(monkeypatch, variables)
 
 
 def test_another_release_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its detection of engines is not public, so a release may lack it."""
+    """A release of JAX may lack its detection of engines, which is not public."""
     monkeypatch.delattr(ClusterEnv, "auto_detect_unset_distributed_params")
     with pytest.raises(WorldError, match="which process of Slurm this is: AttributeError"):
         world(monkeypatch, SLURM)
@@ -272,14 +272,14 @@ PartitionName=all Nodes={host} Default=YES State=UP
 
 
 def idle_nodes() -> bool:
-    """True when a Slurm runs that has nodes to give."""
+    """True when a Slurm runs that has idle nodes."""
     told = subprocess.run(["sinfo", "-h", "-t", "idle"], capture_output=True, check=False)
     return told.returncode == 0 and bool(told.stdout)
 
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The machine's Slurm, or one of this test's own where it is installed (slurm-wlm)."""
+    """Use the machine's Slurm, or start one for this test if it is installed (slurm-wlm)."""
     search = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
     daemons = [shutil.which(name, path=search) for name in ("slurmctld", "slurmd")]
     if shutil.which("srun") is None:
@@ -308,7 +308,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=STARTS)
 def start(request: pytest.FixtureRequest) -> str:
-    """What starts two processes; skips where the engine is not installed."""
+    """Choose the starter of two processes; skip if the engine is not installed."""
     if request.param == "srun":
         request.getfixturevalue("slurm")
     elif shutil.which(request.param.partition(" ")[0], path=PATH) is None:
@@ -318,9 +318,9 @@ def start(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.slow
 def test_two_processes(start: str, tmp_path: Path) -> None:
-    """Two processes of two devices each train as one with four, with parameters in parts.
+    """Two processes of two devices each train as one with four, with sharded parameters.
 
-    A failing one is named by both of them in one line, and all end.
+    Both name a failing one in one line, and all end.
     """
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
@@ -360,9 +360,9 @@ GUIDE = Path(engine.__file__).parents[3] / "docs" / "how-to" / "train-on-many-ma
 
 @pytest.mark.slow
 def test_lines_of_the_guide(start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The script of the guide, started by its lines as they stand there, trains the same weights.
+    """The guide's script, started by the guide's lines, trains the same weights.
 
-    What is particular to this machine is in variables: two tasks of Slurm on one processor, root.
+    Variables hold the particulars of this machine: two tasks of Slurm on one processor, root.
     """
     text = GUIDE.read_text("utf-8")
     script = re.search(r"^```python\n(# train\.py\n.*?)^```$", text, re.MULTILINE | re.DOTALL)

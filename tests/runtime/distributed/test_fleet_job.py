@@ -1,4 +1,4 @@
-"""fleet with two processes: they train as one does."""
+"""fleet with two processes, which train as one does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER = Path(fleet_worker.__file__)
 
 @pytest.mark.exhaustive
 def test_two_trainers_train_as_one(tmp_path: Path) -> None:
-    """Losses, sums and lists over the trainers, of two devices each, and the files of each."""
+    """Losses, sums and lists over two trainers of two devices agree, and their files."""
     command = [sys.executable, "-m", "graphopt.launch", "--nproc_per_node", "2"]
     command += ["--devices-per-proc", "2"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a BuildStrategy says about trainers, held against the job that a process has joined."""
+"""The trainers in a BuildStrategy, compared with the job that a process has joined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORLD = World(1, ("a:1", "b:1"), 2)
 
 
 def strategy(**flags: Any) -> static.BuildStrategy:
-    """A strategy with these flags."""
+    """Make a strategy with these flags."""
     made = static.BuildStrategy()
     for name, value in flags.items():
         setattr(made, name, value)
@@ -32,7 +32,7 @@ def strategy(**flags: Any) -> static.BuildStrategy:
     ],
 )
 def test_the_job_counts(flags: dict[str, Any]) -> None:
-    """Its number of trainers is the strategy's from then on; the script's object stays."""
+    """The strategy gets the job's number of trainers; the script's object does not change."""
     given = strategy(**flags)
     assert strategy_for(WORLD, given).num_trainers == 2
     assert given.num_trainers == flags.get("num_trainers", 1)
@@ -43,13 +43,13 @@ def test_the_job_counts(flags: dict[str, Any]) -> None:
     [("num_trainers", 3), ("trainer_id", 0), ("trainers_endpoints", ["a:1", "c:1"])],
 )
 def test_another_job_is_refused(flag: str, value: Any) -> None:
-    """A strategy that says something else is an error that names both."""
+    """A strategy that disagrees with the job raises an error that names both."""
     with pytest.raises(WorldError, match=f"build_strategy.{flag} is .* has joined says"):
         strategy_for(WORLD, strategy(**{flag: value}))
 
 
 def test_reduce_with_one_device_in_each_process() -> None:
-    """There is nothing to spread the state over, and `explain` says so."""
+    """Reduce has no devices to spread state over, and `explain` reports it."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
     given = strategy_for(WORLD, strategy(reduce_strategy=reduce))
     one, two = (given.pass_context(replicas=count, data_parallel=True) for count in (1, 2))
@@ -59,7 +59,7 @@ def test_reduce_with_one_device_in_each_process() -> None:
 
 
 def test_trainers_that_nobody_knows() -> None:
-    """Without endpoints, or with some that do not fit, there is no job."""
+    """Without endpoints, or with a wrong number of them, there is no job."""
     assert job_of(strategy()) is None
     with pytest.raises(WorldError, match="has joined no job"):
         job_of(strategy(num_trainers=2))

@@ -1,4 +1,4 @@
-"""The launcher: environment, output, signals, exit codes, nothing left behind."""
+"""The launcher: environment, output, signals, exit codes, no processes left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Started = subprocess.Popen[str]
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Callable[..., Started]:
-    """Starts the launcher with a script of this text, which needs no graphopt."""
+    """Return a function that launches a script of this text, which needs no graphopt."""
 
     def start(text: str, *options: str, processes: int = 2) -> Started:
         script = tmp_path / "script"
@@ -42,7 +42,7 @@ WRITE_PID = 'Path(sys.argv[1], os.environ["PADDLE_TRAINER_ID"]).write_text(str(o
 
 
 def pids(folder: Path, count: int = 2) -> list[int]:
-    """The trainers' process numbers, when all of them run."""
+    """Wait until all trainers run, and return their process ids."""
     limit = time.monotonic() + 20.0
     while time.monotonic() < limit:
         texts = [(folder / str(n)).read_text() for n in range(count) if (folder / str(n)).exists()]
@@ -53,7 +53,7 @@ def pids(folder: Path, count: int = 2) -> list[int]:
 
 
 def is_gone(pid: int) -> bool:
-    """True once the process has ended, which may take a moment."""
+    """Wait until the process has ended; False after a time limit."""
     limit = time.monotonic() + 10.0
     while time.monotonic() < limit:
         try:
@@ -68,13 +68,13 @@ def is_gone(pid: int) -> bool:
 
 
 def finish(started: Started) -> tuple[int, list[str], str]:
-    """Exit code, sorted lines of stdout, and stderr."""
+    """Return exit code, sorted lines of stdout, and stderr."""
     out, err = started.communicate(timeout=60)
     return started.returncode, sorted(out.splitlines()), err
 
 
 def test_environment_and_output(launch: Callable[..., Started]) -> None:
-    """Each has Paddle's variables; lines carry the trainer's number; arguments arrive."""
+    """Trainers get Paddle's variables and the arguments; lines carry the trainer's number."""
     code, out, err = finish(
         launch(
             'e = os.environ\nhere = e["PADDLE_TRAINER_ENDPOINTS"].split(",")\n'
@@ -92,7 +92,7 @@ def test_environment_and_output(launch: Callable[..., Started]) -> None:
 
 
 def test_the_first_failure_ends_all(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """Its exit code is the launcher's, and the others do not stay."""
+    """The launcher exits with the first failure's code, and ends the other trainers."""
     started = launch(
         WRITE_PID + 'sys.exit(3) if os.environ["PADDLE_TRAINER_ID"] == "1" else time.sleep(600)'
     )
@@ -103,7 +103,7 @@ def test_the_first_failure_ends_all(launch: Callable[..., Started], tmp_path: Pa
 
 
 def test_all_start_again_after_a_failure(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """As often as was allowed, with new ports; the last start gives the exit code."""
+    """Trainers restart up to the limit, on new ports; the last start gives the exit code."""
     text = (
         'mine = Path(sys.argv[1], "starts" + os.environ["PADDLE_TRAINER_ID"])\n'
         'mine.write_text((mine.read_text() if mine.exists() else "") + "x")\n'
@@ -124,7 +124,7 @@ def test_all_start_again_after_a_failure(launch: Callable[..., Started], tmp_pat
 def test_a_signal_ends_a_job_that_may_start_again(
     launch: Callable[..., Started], tmp_path: Path
 ) -> None:
-    """It is no failure."""
+    """A signal is no failure, and ends the job."""
     started = launch(WRITE_PID + "time.sleep(600)", "--max-restarts", "5")
     pids(tmp_path)
     started.send_signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ def test_a_signal_ends_a_job_that_may_start_again(
 
 
 def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """SIGTERM is passed on, and so is what the launcher then reports."""
+    """SIGTERM is passed on to all trainers, whose exit code is reported."""
     started = launch(
         "told = []\nsignal.signal(signal.SIGTERM, lambda *_: told.append(1))\n"
         + WRITE_PID
@@ -149,7 +149,7 @@ def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) ->
 
 @pytest.mark.exhaustive
 def test_who_does_not_end_is_killed(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """A trainer that takes no notice of SIGTERM has so many seconds; the exit code says SIGTERM."""
+    """A trainer that ignores SIGTERM is killed at the timeout; the exit code is SIGTERM's."""
     text = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WRITE_PID + "time.sleep(600)"
     started = launch(text, "--stop-timeout", "0.2")
     found = pids(tmp_path)
@@ -162,7 +162,7 @@ def test_who_does_not_end_is_killed(launch: Callable[..., Started], tmp_path: Pa
 
 @pytest.mark.exhaustive
 def test_a_stopped_trainer_is_ended(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """Also one that takes no signals any more, with what it has started itself."""
+    """A stopped trainer, which handles no signals, is ended with its child processes."""
     started = launch(
         "import subprocess\n"
         'child = subprocess.Popen(["sleep", "600"])\n'
@@ -181,7 +181,7 @@ def test_a_stopped_trainer_is_ended(launch: Callable[..., Started], tmp_path: Pa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux ends orphans")
 def test_no_orphans(launch: Callable[..., Started], tmp_path: Path) -> None:
-    """A launcher that is killed takes its trainers along."""
+    """When the launcher is killed, its trainers end."""
     started = launch(WRITE_PID + "time.sleep(600)")
     found = pids(tmp_path)
     started.kill()
@@ -197,7 +197,7 @@ def test_no_orphans(launch: Callable[..., Started], tmp_path: Path) -> None:
     ],
 )
 def test_usage(options: list[str], told: str, capsys: Any) -> None:
-    """What is asked for wrongly is an error of the command line."""
+    """Wrong options are errors of the command line."""
     from graphopt.launch import main
 
     with pytest.raises(SystemExit):
@@ -209,7 +209,7 @@ def test_usage(options: list[str], told: str, capsys: Any) -> None:
 def test_a_plain_program_with_a_collective_runs_over_all_trainers(
     launch: Callable[..., Started],
 ) -> None:
-    """So does its clone; a program without one runs on each trainer alone."""
+    """A program with a collective, or its clone, spans the trainers; one without runs alone."""
     code, out, err = finish(
         launch(
             "import numpy as np\nfrom graphopt import fluid\n"

@@ -1,6 +1,6 @@
-"""The watch over trainers, without JAX: who comes, who is refused, who is lost, who differs.
+"""The watch over trainers, without JAX: joining, refusal, loss and differences.
 
-Trainers are threads here; in place of ending the process, they record that they would.
+Trainers are threads here; instead of ending the process, they record that they would.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Job:
         return World(trainer, (f"{HOST}:{self.port}",), **options)
 
     def come(self, *worlds: World, software: dict[int, dict[str, str]] | None = None) -> list[Any]:
-        """Members for these worlds, all at once; exceptions where they were refused."""
+        """Join members for these worlds, all at once; refused ones are exceptions."""
         worlds = worlds or tuple(self.world(trainer) for trainer in range(self.trainers))
 
         def one(world: World) -> Any:
@@ -66,7 +66,7 @@ class Job:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Job]]:
-    """Makes jobs, whose sockets are closed afterwards."""
+    """Return a function that makes jobs; close their sockets at the end."""
     jobs: list[Job] = []
 
     def make(*arguments: Any, **options: Any) -> Job:
@@ -81,14 +81,14 @@ def start() -> Iterator[Callable[..., Job]]:
 
 
 def close(member: Member) -> None:
-    """End a member's connection without a word, and its interest in the job."""
+    """Close a member's connection without a goodbye, and end its part in the job."""
     member._parted = True
     member._lost.set()
     member.wire.close()
 
 
 def step(member: Member, number: int, **fields: Any) -> None:
-    """Announce a step and go on."""
+    """Announce a step and continue."""
     member.steps = number
     member.come(f"step {number}", **{"key": [0, 0], "wait": False, **fields})
 
@@ -100,13 +100,13 @@ def ask(member: Member, to: str, **fields: Any) -> Any:
 
 
 def reason(member: Member) -> str:
-    """Why the member stops."""
+    """Wait for the reason why the member stops."""
     assert member.is_lost(10.0), "nothing was told"
     return member.reason
 
 
 def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
-    """All come, wait for each other where they ask to, and part; nobody is ended."""
+    """All members come, wait at barriers, and leave; none is ended."""
     job = start(3)
     members = job.come()
     assert all(isinstance(member, Member) for member in members)
@@ -123,7 +123,7 @@ def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
 
 
 def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
-    """When one is told to end, all do after the last step that one of them has begun."""
+    """After a stop, all members end after the last step that one of them has begun."""
     job = start(3)
     members = job.come()
     for member, steps in zip(members, (2, 1, 2), strict=True):
@@ -142,7 +142,7 @@ def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
 
 
 def test_who_has_ended_counts_for_the_last_step(start: Callable[..., Job]) -> None:
-    """When a job is told to end, the others come to where a trainer has ended its script."""
+    """After a stop, the others run until the step at which a trainer ended its script."""
     zero, one = start().come()
     for number in (1, 2):
         step(one, number)
@@ -163,7 +163,7 @@ def test_who_has_ended_counts_for_the_last_step(start: Callable[..., Job]) -> No
 
 
 def test_a_stop_after_the_end_is_no_fault(start: Callable[..., Job], capsys: Any) -> None:
-    """All have parted already when it reaches them, and connections end."""
+    """A stop after all members have left has no effect."""
     job = start()
     zero, one = job.come()
     with ThreadPoolExecutor(2) as pool:
@@ -180,7 +180,7 @@ def test_a_stop_after_the_end_is_no_fault(start: Callable[..., Job], capsys: Any
 
 
 def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
-    """What one trainer says at a barrier all hear, also one that an interrupt made ask again."""
+    """An error reported at a barrier reaches all, also a member that asks twice."""
     job = start(2)
     zero, one = job.come()
     zero.come("the end of step 1")
@@ -190,7 +190,7 @@ def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
 
 
 def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
-    """A connection that ends without a goodbye is told to everybody, and ends them."""
+    """A connection that ends without a goodbye is reported to all members, and ends them."""
     job = start(3, Timeouts(start=5.0, silence=0.4, step=5.0))
     zero, one, two = job.come()
     close(one)
@@ -207,7 +207,7 @@ def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes of POSIX")
 @pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_lost_trainer_is_named_while_what_it_started_runs(start: Callable[..., Job]) -> None:
-    """Workers that read data are forked, and live on for a while; they hold no connection."""
+    """Forked data workers that outlive the trainer hold no connection."""
     job = start(2)
     zero, one = job.come()
     child = os.fork()
@@ -223,7 +223,7 @@ def test_a_lost_trainer_is_named_while_what_it_started_runs(start: Callable[...,
 
 
 def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
-    """Also when it is trainer 0."""
+    """A lost meeting is reported, also if it is trainer 0's."""
     job = start()
     _, one = job.come()
     for peer in job.meeting.peers.values():
@@ -235,7 +235,7 @@ def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
 
 
 def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
-    """One that no longer shows signs of life, in the time that was set."""
+    """A trainer without signs of life is named after the timeout."""
     job = start(2, Timeouts(start=5.0, silence=0.6, step=5.0))
     zero, one = job.come()
     one.wire.send = lambda *_, **__: None  # type: ignore[method-assign]
@@ -245,7 +245,7 @@ def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
 
 
 def test_a_late_trainer_is_named(start: Callable[..., Job]) -> None:
-    """One that lives but does not come to a step."""
+    """A live trainer that does not come to a step is named."""
     job = start(2, Timeouts(start=5.0, silence=2.0, step=0.5))
     zero, one = job.come()
     step(zero, 1)
@@ -254,7 +254,7 @@ def test_a_late_trainer_is_named(start: Callable[..., Job]) -> None:
 
 
 def test_differences_are_named(start: Callable[..., Job]) -> None:
-    """What one trainer's step has and the other's has not."""
+    """The differences between two trainers' steps are named."""
     job = start()
     zero, one = job.come()
     step(zero, 1, does={"feed of x": "float32 [8]", "y": "int64 [8]"})
@@ -266,7 +266,7 @@ def test_differences_are_named(start: Callable[..., Job]) -> None:
 
 
 def test_different_values_are_named(start: Callable[..., Job]) -> None:
-    """Learning rates have to agree."""
+    """Trainers with different learning rates stop, and the rates are named."""
     job = start()
     zero, one = job.come()
     step(zero, 1, values={"learning_rate_0": "float32 [0.1]"})
@@ -275,7 +275,7 @@ def test_different_values_are_named(start: Callable[..., Job]) -> None:
 
 
 def test_an_early_end_is_named(start: Callable[..., Job]) -> None:
-    """A trainer that has no more batches, while others have."""
+    """A trainer that runs out of batches before the others is named."""
     job = start()
     zero, one = job.come()
     step(zero, 1)
@@ -289,7 +289,7 @@ def test_an_early_end_is_named(start: Callable[..., Job]) -> None:
 
 
 def test_who_has_come_to_the_last_step_may_end(start: Callable[..., Job]) -> None:
-    """The others may still come to it; a step more is one too many."""
+    """The others may still come to the last step of a trainer that ended, but to no later one."""
     job = start()
     zero, one = job.come()
     step(one, 1)
@@ -303,7 +303,7 @@ def test_who_has_come_to_the_last_step_may_end(start: Callable[..., Job]) -> Non
 
 
 def test_a_failing_script_is_named(start: Callable[..., Job], capsys: Any) -> None:
-    """With its exception; the failing trainer has printed it itself and says no more."""
+    """The exception is reported to the others; the failing trainer printed it itself."""
     job = start()
     zero, one = job.come()
     assert one.leave("ValueError: no such file") is False
@@ -314,7 +314,7 @@ def test_a_failing_script_is_named(start: Callable[..., Job], capsys: Any) -> No
 
 
 def test_other_software_is_refused(start: Callable[..., Job]) -> None:
-    """Versions have to agree, and are named."""
+    """Trainers with different versions are refused, and the versions are named."""
     job = start()
     errors = job.come(software={1: {**SOFTWARE, "version of jax": "9.9"}})
     for error in errors:
@@ -322,7 +322,7 @@ def test_other_software_is_refused(start: Callable[..., Job]) -> None:
 
 
 def test_two_of_one_number(start: Callable[..., Job]) -> None:
-    """Nobody knows which one is right, so both stop."""
+    """Of two processes with one number, both stop, as neither is known to be right."""
     job = start(3)
     errors = job.come(job.world(1), job.world(1))
     assert len(errors) == 2
@@ -331,7 +331,7 @@ def test_two_of_one_number(start: Callable[..., Job]) -> None:
 
 
 def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
-    """Another token, number of trainers, protocol, or a second trainer later: refused."""
+    """Another token, number of trainers or protocol, or a late duplicate, is refused."""
     job = start()
     (error,) = job.come(job.world(1, token="other"))
     assert "this port belongs to another job" in str(error)
@@ -360,7 +360,7 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
 
 
 def test_nobody_listens() -> None:
-    """A coordinator that never comes is an error in the time that was set."""
+    """A missing coordinator is an error after the timeout."""
     world = World(1, (f"{HOST}:{free_ports(HOST, 1)[0]}",), 2, timeouts=Timeouts(start=0.5))
     began = time.monotonic()
     with pytest.raises(
@@ -371,7 +371,7 @@ def test_nobody_listens() -> None:
 
 
 def test_somebody_does_not_come(start: Callable[..., Job]) -> None:
-    """Those who are there are told who is missing."""
+    """The present trainers get the missing trainer's number."""
     job = start(3, Timeouts(start=0.6, silence=1.0))
     zero, one = job.come(job.world(0), job.world(1))
     for error in (zero, one):
@@ -380,7 +380,7 @@ def test_somebody_does_not_come(start: Callable[..., Job]) -> None:
 
 @pytest.mark.exhaustive
 def test_who_comes_first_may_wait_for_long(start: Callable[..., Job]) -> None:
-    """Longer than a trainer may be silent: it shows that it lives while others are missing."""
+    """A waiting trainer shows signs of life, so it may wait longer than the silence timeout."""
     job = start(2, Timeouts(start=9.0, silence=1.0))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(job.come, job.world(0))
@@ -391,7 +391,7 @@ def test_who_comes_first_may_wait_for_long(start: Callable[..., Job]) -> None:
 
 
 def test_a_port_in_use() -> None:
-    """Trainer 0 says where it cannot listen."""
+    """Trainer 0 names the port on which it cannot listen."""
     with listen(HOST, 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(TrainerError, match=f"cannot listen on {HOST}:{port}: Address already"):
@@ -399,7 +399,7 @@ def test_a_port_in_use() -> None:
 
 
 def test_messages_are_bounded() -> None:
-    """What is no message, or too long, ends the connection."""
+    """An invalid or too long message ends the connection."""
 
     async def read(data: bytes) -> Any:
         def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -419,7 +419,7 @@ def test_messages_are_bounded() -> None:
 
 
 def test_a_long_line_is_refused(start: Callable[..., Job]) -> None:
-    """A stranger that sends one without an end is not read on."""
+    """A stranger's endless line is not read to its end."""
     job = start()
     with socket.create_connection((HOST, job.port)) as stranger, contextlib.suppress(OSError):
         for _ in range(64):

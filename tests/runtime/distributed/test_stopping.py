@@ -49,7 +49,7 @@ finally:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("who", ["launcher", "trainer"])
 def test_state_of_the_last_step_is_saved(who: str, tmp_path: Path) -> None:
-    """Within ten seconds, by `finally`, with one number of steps, and with exit code 143."""
+    """All trainers save one step in `finally` within ten seconds, with exit code 143."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "graphopt.launch", "--nproc", "2", "--devices-per-proc", "1"]

@@ -1,4 +1,4 @@
-"""Two real processes with two devices each: they train as one process with four does, and end.
+"""Two real processes with two devices each train as one process with four does, and end.
 
 Each launch costs some seconds of two processes; the faults that take longer are marked slow.
 """
@@ -43,10 +43,10 @@ def launch(folder: Path, fault: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.exhaustive
 @pytest.mark.smoke
 def test_same_as_one_process(tmp_path: Path) -> None:
-    """Parameters, losses by trainer, random numbers, a learning rate that changes.
+    """Parameters, losses by trainer and random numbers agree, with a changing learning rate.
 
-    The trainers' seeds differ, so the parameters were taken from trainer 0. Devices with
-    different numbers of rows count alike; where that cannot be computed, rows are refused.
+    The trainers' seeds differ, so the parameters come from trainer 0. Devices with
+    different numbers of rows have equal weight; where this cannot be computed, rows are refused.
     """
     done = launch(tmp_path, "none")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,7 +70,7 @@ def test_same_as_one_process(tmp_path: Path) -> None:
 
 
 def check_state(folder: Path) -> None:
-    """The last checkpoint can be loaded, and nothing lies beside it."""
+    """Check that the last checkpoint loads, and that its folder has no other file."""
     names = {file.name for file in folder.iterdir()}
     assert names == {"model.pdparams", "model.pdopt", "model.pdmodel"}
     state = static.load_program_state(str(folder / "model"))
@@ -78,7 +78,7 @@ def check_state(folder: Path) -> None:
 
 
 def run_fault(folder: Path, fault: str) -> tuple[int, str]:
-    """Exit code and everything that was printed, by a job that has to end by itself."""
+    """Run a job that has to end by itself; return exit code and output."""
     done = launch(folder, fault)
     return done.returncode, done.stdout + done.stderr
 
@@ -86,7 +86,7 @@ def run_fault(folder: Path, fault: str) -> tuple[int, str]:
 @pytest.mark.exhaustive
 @pytest.mark.smoke
 def test_a_killed_trainer(tmp_path: Path) -> None:
-    """kill -9 in the middle: named at once, no abort of JAX, the checkpoint is whole."""
+    """kill -9 in the middle of a step is reported at once; the checkpoint is whole."""
     code, told = run_fault(tmp_path, "kill")
     assert code == 128 + 9, told
     assert "trainer 0 of 2 stops: trainer 1" in told
@@ -112,7 +112,7 @@ FAULTS: dict[str, tuple[int, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault(tmp_path: Path, fault: str) -> None:
-    """Each ends every process with the reason, and leaves a whole checkpoint."""
+    """Each fault ends every process with the reason, and leaves a whole checkpoint."""
     wanted: Any
     wanted, text = FAULTS[fault]
     code, told = run_fault(tmp_path, fault)

@@ -1,4 +1,4 @@
-"""What the environment says about trainers: read, checked, and refused with the reason."""
+"""The trainers' settings in the environment: reading, checks, and refusal with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TWO = {
 
 
 def test_environment() -> None:
-    """Numbers, endpoints and timeouts."""
+    """Numbers, endpoints and timeouts are read."""
     limits = {"GRAPHOPT_START_TIMEOUT": "5", "GRAPHOPT_SILENCE_TIMEOUT": "2.5"}
     world = world_of_environment({**TWO, **limits})
     assert world is not None
@@ -26,7 +26,7 @@ def test_environment() -> None:
 
 
 def test_tokens() -> None:
-    """Trainers that were started alike have one token, also when none is given."""
+    """Trainers of one job share a token, also when the environment has none."""
     tokens = {
         getattr(world_of_environment({**TWO, "PADDLE_TRAINER_ID": number}), "token", "")
         for number in ("0", "1")
@@ -40,7 +40,7 @@ def test_tokens() -> None:
 
 
 def test_master_alone() -> None:
-    """PADDLE_MASTER says where trainer 0 is, as the launcher of Paddle 2.x does."""
+    """PADDLE_MASTER is trainer 0's endpoint, as with the launcher of Paddle 2.x."""
     here = {"PADDLE_TRAINERS_NUM": "3", "PADDLE_TRAINER_ID": "2", "PADDLE_MASTER": "a:1"}
     world = world_of_environment(here)
     assert world is not None
@@ -50,7 +50,7 @@ def test_master_alone() -> None:
 
 @pytest.mark.parametrize("environment", [{}, {"PADDLE_TRAINERS_NUM": "1"}])
 def test_alone(environment: dict[str, str]) -> None:
-    """One process is no job."""
+    """A single process is no job."""
     assert world_of_environment(environment) is None
 
 
@@ -70,13 +70,13 @@ def test_alone(environment: dict[str, str]) -> None:
     ],
 )
 def test_refused(changed: dict[str, str], told: str) -> None:
-    """Settings that do not fit together are named."""
+    """Contradictory settings are named."""
     with pytest.raises(WorldError, match=told):
         world_of_environment({**TWO, **changed})
 
 
 def test_endpoints() -> None:
-    """Host and port, also of IPv6."""
+    """An endpoint is host and port, also with IPv6."""
     assert split_endpoint("[::1]:80") == ("::1", 80)
     for wrong in ("", "host", ":1", "host:", "host:0", "host:65536", "host:x", "host:²"):
         with pytest.raises(WorldError, match="is not an endpoint"):
@@ -84,7 +84,7 @@ def test_endpoints() -> None:
 
 
 def test_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """paddle.distributed tells what the environment says; groups are refused."""
+    """paddle.distributed reports the environment's numbers; groups are refused."""
     dist = paddle.distributed
     assert (dist.get_rank(), dist.get_world_size()) == (0, 1)
     dist.init_parallel_env()

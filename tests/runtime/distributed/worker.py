@@ -1,4 +1,4 @@
-"""What the trainers of the tests run: a small net, and on one of them the fault that is named.
+"""A trainer of the tests: it trains a small net, and one trainer commits the named fault.
 
 Usage: worker.py FOLDER FAULT. The results go to FOLDER/<trainer>.npz, and each step's parameters to
 the checkpoint FOLDER/model, from trainer 0.
@@ -24,7 +24,7 @@ ROWS = 8
 
 
 def build(optimizer: Any, *, width: int = 6, drop: bool = False, norm: bool = False) -> Any:
-    """Main program, startup program and loss of a net."""
+    """Build a net; return main program, startup program and loss."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [None, 4], "float32")
@@ -40,13 +40,13 @@ def build(optimizer: Any, *, width: int = 6, drop: bool = False, norm: bool = Fa
 
 
 def batch(step: int, rows: int = ROWS) -> dict[str, Any]:
-    """All trainers' rows of a step."""
+    """Draw the rows of all trainers for a step."""
     x = np.random.RandomState(step).rand(rows, 4).astype("float32")
     return {"x": x, "y": x.sum(1, keepdims=True) * 0.5}
 
 
 def optimizers() -> dict[str, Any]:
-    """The optimizers to compare, one of them with a learning rate that changes."""
+    """Make the optimizers to compare, one of them with a changing learning rate."""
     schedule = paddle.optimizer.lr.ExponentialDecay(0.1, 0.5)
     clip = paddle.nn.ClipGradByGlobalNorm(0.05)
     return {
@@ -58,7 +58,7 @@ def optimizers() -> dict[str, Any]:
 
 
 def train(name: str, optimizer: Any, trainer: int, trainers: int, seed: int) -> dict[str, Any]:
-    """Parameters and losses after a few steps on this trainer's share of the rows."""
+    """Train for a few steps on this trainer's share of the rows; return parameters and losses."""
     main, startup, loss = build(optimizer, drop=name == "adam")
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     share = ROWS // trainers
@@ -87,7 +87,7 @@ def train(name: str, optimizer: Any, trainer: int, trainers: int, seed: int) -> 
 
 
 def check_parts(scope: static.Scope, names: list[str], devices: int) -> None:
-    """Each device of this process has its part of the moments, and all of them the whole."""
+    """Check that each device of this process has its part of the moments."""
     slots = [scope.find_var(name) for name in names if "moment" in name]
     assert slots
     for slot in slots:
@@ -97,7 +97,7 @@ def check_parts(scope: static.Scope, names: list[str], devices: int) -> None:
 
 
 def train_unevenly(trainer: int, trainers: int, *, sync: bool) -> dict[str, Any]:
-    """Losses, outputs and parameters after steps in which devices have 5, 4, 5 and 4 rows."""
+    """Train with 5, 4, 5 and 4 rows on the devices; return losses, outputs and parameters."""
     main, startup, loss = build(paddle.optimizer.SGD(0.1), norm=True)
     strategy, name = static.BuildStrategy(), f"uneven {sync}"
     strategy.sync_batch_norm = sync
@@ -123,7 +123,7 @@ def train_unevenly(trainer: int, trainers: int, *, sync: bool) -> dict[str, Any]
 
 
 def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:
-    """What the test compares between one process and several."""
+    """Collect the results to compare between one process and several."""
     found = train_unevenly(trainer, trainers, sync=False)
     found |= train_unevenly(trainer, trainers, sync=True)
     for name, optimizer in optimizers().items():
@@ -132,7 +132,7 @@ def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:
 
 
 def same(folder: Path, trainer: int) -> None:
-    """No fault: train, and see that rows are refused that cannot be filled up."""
+    """Train without a fault, and check that a feed whose rows cannot be padded is refused."""
     found = results(trainer, 2, seed=7 + trainer)  # trainer 0's seed counts
     assert paddle.distributed.is_initialized()
     main, startup, loss = build(paddle.optimizer.SGD(0.1))
@@ -149,7 +149,7 @@ def same(folder: Path, trainer: int) -> None:
 
 
 def evaluate(trainer: int) -> dict[str, Any]:
-    """Losses of evaluations between training steps: of all trainers, and of trainer 0 alone."""
+    """Evaluate between training steps, on all trainers and on trainer 0 alone; return losses."""
     main, startup, loss = build(paddle.optimizer.SGD(0.1))
     test = main.clone(for_test=True)
     exe = static.Executor(paddle.CPUPlace())
@@ -167,7 +167,7 @@ def evaluate(trainer: int) -> dict[str, Any]:
 
 
 def faulty(folder: Path, trainer: int, fault: str) -> None:
-    """Train for ever; trainer 1 (trainer 0 for "first") has the fault after two steps."""
+    """Train forever; trainer 1 (trainer 0 for "first") commits the fault after two steps."""
     guilty = trainer == (fault != "first")
     width = 7 if guilty and fault == "program" else 6
     main, startup, loss = build(paddle.optimizer.SGD(0.1), width=width)
@@ -185,7 +185,7 @@ def faulty(folder: Path, trainer: int, fault: str) -> None:
 
 
 def commit(fault: str, feed: dict[str, Any]) -> dict[str, Any]:
-    """The fault of a trainer; some only change the feed."""
+    """Commit the fault of a trainer; some faults only change the feed."""
     print("fault", time.time(), flush=True)
     match fault:
         case "kill" | "first":

@@ -1,4 +1,4 @@
-"""The threads of BLAS: one while cores are taken, and as many as before outside of runs."""
+"""The threads of BLAS: one while other cores are busy, and the previous number outside of runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_one_thread_while_cores_are_taken(library: Library) -> None:
 def test_a_core_that_another_process_has_is_not_free(
     idle: float, threads: int, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a core has idled since the run before says so."""
+    """The idle time of the cores since the last run decides the number of threads."""
     clock = [10.0]
     monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(module.time, "process_time", lambda: clock[0])
@@ -88,7 +88,7 @@ def test_products_have_all_threads_from_the_second_run_on(
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where runs shall give the same bits they do not: they add up in another order."""
+    """Runs that must repeat bit by bit keep one thread, as more would add in another order."""
     monkeypatch.setattr(module, "idle_seconds", lambda: None)  # other processes may have all cores
     monkeypatch.setattr(body, "LONG", 0.0)
     monkeypatch.setattr(form, "blas_threads", BlasThreads())
@@ -122,7 +122,7 @@ def test_products_have_all_threads_from_the_second_run_on(
 def test_the_host_form_looks_at_ops_that_take_long(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock of a thread that has no core stands still."""
+    """Long ops show that cores are taken: the clock of a thread without a core stands still."""
     threads = BlasThreads()
     monkeypatch.setattr(body, "blas_threads", threads)
     monkeypatch.setattr(form, "blas_threads", threads)
@@ -144,6 +144,6 @@ def test_the_host_form_looks_at_ops_that_take_long(
 
 
 def test_the_library_of_numpy_is_found() -> None:
-    """What NumPy computes products with has a number of threads."""
+    """NumPy's BLAS library is found, with its number of threads."""
     found = module._libraries()
     assert all(each.get_num_threads() >= 1 for each in found)

@@ -1,4 +1,4 @@
-"""Ops of the host form that their lowering computes: random ones, and those without a rule."""
+"""Ops of the host form that their lowering computes: random ops, and ops without a rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNT = np.array([4])
 
 
 def noise() -> Any:
-    """Two draws, of which one has a seed, and a dropout."""
+    """Build two random draws, one of them with a seed, and a dropout."""
     x = static.data("x", [None, 6], "float32")
     drawn = paddle.uniform([6], min=0.0, max=1.0) + paddle.uniform([6], min=1.0, max=2.0, seed=3)
     return F.dropout(x + drawn, 0.5, training=True)
@@ -30,7 +30,7 @@ def fed_shape() -> Any:
 
 
 def loop(step: Callable[[Any, Any], Any], rows: Any) -> Any:
-    """The rows after as many steps as are fed."""
+    """Build a loop over the rows for as many steps as are fed."""
     count = static.data("count", [1], "int64")
     start = paddle.full([1], 0, "int64")
     grown = static.nn.while_loop(
@@ -40,13 +40,13 @@ def loop(step: Callable[[Any, Any], Any], rows: Any) -> Any:
 
 
 def steps() -> Any:
-    """A draw in each iteration of a loop, which XLA compiles as a whole."""
+    """Build a draw in each iteration of a loop, which XLA compiles as a whole."""
     x = static.data("x", [None, 6], "float32")
     return loop(lambda i, rows: rows + paddle.uniform([6], min=0.0, max=1.0), x)
 
 
 def sampler() -> Any:
-    """A decoder that samples: each token depends on the ones before, which grow."""
+    """Build a decoder that samples: each token depends on all earlier ones."""
     x = static.data("x", [None, 6], "float32")
     weight = paddle.reshape(paddle.arange(36, dtype="float32"), [6, 6]) % 7.0
 
@@ -59,13 +59,13 @@ def sampler() -> Any:
 
 
 def factors() -> Any:
-    """An op without a reference rule beside one that is random."""
+    """Build an op without a reference rule, and a random one."""
     x = static.data("x", [None, 6], "float32") + paddle.uniform([6], min=0.0, max=1.0)
     return paddle.linalg.svd(x)[1]
 
 
 def boxes() -> Any:
-    """Boxes that cover each other, as many as are left."""
+    """Build non-maximum suppression of boxes, whose result has a data-dependent size."""
     x = static.data("x", [None, 6], "float32") * paddle.uniform([2, 6], min=1.0, max=9.0)
     corners = paddle.concat([x[:, :2], x[:, :2] + x[:, 2:4]], 1)
     return paddle.gather(corners, paddle.vision.ops.nms(corners, 0.2))
@@ -74,7 +74,7 @@ def boxes() -> Any:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("make", [noise, fed_shape, steps, sampler, factors, boxes])
 def test_numbers_are_those_of_the_full_form(make: Callable[[], Any]) -> None:
-    """In three runs that follow each other; the numbers of each are new."""
+    """Three runs in a row draw the full form's numbers, each run new ones."""
     net = build(lambda: (make(),) * 2)
     block = net.main.global_block()
     given = {"x": np.ones((2, 6), "float32"), "count": COUNT, "shape": np.array([3, 5])}

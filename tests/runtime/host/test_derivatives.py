@@ -1,4 +1,4 @@
-"""The derivatives of the host form against those of the lowering, op by op, at corners too."""
+"""The derivatives of the host form against the lowering's, op by op, also at corners."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("sixty_four_bits")
 
 
 def is_trained(op_class: type[PdOp], sample: Sample) -> bool:
-    """True for a sample with a derivative in the host form, of float32 numbers."""
+    """True for a float32 sample with a derivative in the host form."""
     if issubclass(op_class, (DataSizedOp, RegionOp)):
         return False
     if op_class not in PULLBACKS and not is_taped(op_class):
@@ -61,14 +61,14 @@ EACH = list({case.values[0]: case for case in reversed(CASES)}.values())  # pyri
 def gradients_of(
     op_class: type[PdOp], sample: Sample, arrays: list[Array], number: int, seed: Array
 ) -> tuple[list[Array], list[Array]]:
-    """The gradients of one result for its operands in float32, by NumPy and by the lowering."""
+    """Compute the float32 gradients of one result, by NumPy and by the lowering."""
     return gradients_by_both(op_class, sample, number)(arrays, seed)
 
 
 def gradients_by_both(
     op_class: type[PdOp], sample: Sample, number: int
 ) -> Callable[[list[Array], Array], tuple[list[Array], list[Array]]]:
-    """What `gradients_of` computes, as a function of arrays of the sample's shapes."""
+    """Build `gradients_of` as a function of arrays of the sample's shapes."""
     block, op = build(op_class, sample)
     at = [index for index, array in enumerate(flat(sample)) if array.dtype == np.float32]
     wrt = [block.args[index] for index in at]
@@ -102,7 +102,7 @@ def gradients_by_both(
 
 
 def check(op_class: type[PdOp], sample: Sample, arrays: list[Array]) -> int:
-    """Compare the gradients of each result; the number of those compared."""
+    """Compare the gradients of each result; return the number of comparisons."""
     _, op = build(op_class, sample)
     random, count = np.random.default_rng(1), 0
     for number, result in enumerate(op.results):
@@ -122,7 +122,7 @@ def check(op_class: type[PdOp], sample: Sample, arrays: list[Array]) -> int:
 
 
 def cornered(arrays: list[Array]) -> list[Array]:
-    """Operands of whole numbers around 0, of which many are equal."""
+    """Make operands of whole numbers around 0, many of them equal."""
     random = np.random.default_rng(0)
     return [
         random.integers(-1, 2, array.shape).astype(array.dtype)
@@ -175,7 +175,7 @@ def kind_of(number: float) -> str:
 @pytest.mark.every(12)
 @pytest.mark.parametrize(("op_class", "sample"), EACH)
 def test_special_values(op_class: type[PdOp], sample: Sample) -> None:
-    """One number of an operand, or all of it, is special: both forms give alike gradients."""
+    """With special numbers in an operand, both forms give the same gradients."""
     _, op = build(op_class, sample)
     arrays = flat(sample)
     number = PULLBACKS[op_class][0] if op_class in PULLBACKS else 0
@@ -227,7 +227,7 @@ def test_special_values_as_in_paddle(
 
 
 def test_equal_maxima_of_uneven_windows() -> None:
-    """The first one of a window has the gradient, in the order of rows, as in Paddle."""
+    """The first maximum of a window, in row order, gets the gradient, as in Paddle."""
     image = np.zeros((1, 1, 3, 3), "float32")
     image[0, 0, 0, 1] = image[0, 0, 1, 0] = 1.0
     for sizes in ((2, 2), (2, 3), (3, 2), (1, 2)):
@@ -241,7 +241,7 @@ def test_equal_maxima_of_uneven_windows() -> None:
 @settings(max_examples=examples(20))
 @given(programs(FUSIONS, updates=True))
 def test_generated_trainings(generated: Generated) -> None:
-    """Outputs, gradients and updated state of programs with planted patterns are XLA's."""
+    """Outputs, gradients and state of programs with planted patterns equal XLA's."""
     module = generated.module
     main = main_function(module).body.block
     if not all(is_differentiated(op) for op in main.ops if isinstance(op, Grad)):
@@ -262,12 +262,12 @@ def test_generated_trainings(generated: Generated) -> None:
 
 
 def test_how_many_ops_are_trained() -> None:
-    """A change that loses derivatives does not go unnoticed."""
+    """The number of ops with a derivative does not drop."""
     assert len(EACH) >= 160, len(EACH)
 
 
 def test_a_result_beyond_the_last_step() -> None:
-    """A transposed convolution of dilated filters whose result is padded by as much as a stride."""
+    """A transposed dilated convolution may pad its result by as much as a stride."""
     random = np.random.default_rng(0)
     arrays = [random.normal(size=size).astype("float32") for size in ((1, 2, 4, 5), (2, 3, 3, 2))]
     padded = sample(*arrays, dilations=(2, 2), output_padding=(1, 1))

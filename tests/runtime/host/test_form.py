@@ -1,4 +1,4 @@
-"""Inference steps in the host form: which have one, what follows it, and what ends it early."""
+"""Inference steps in the host form: their choice, their successor, and their early end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WAITS = "host: a second run has the full form compiled"
 
 @pytest.fixture(autouse=True)
 def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs of any size may begin in their host form, and work is done at once."""
+    """Let programs of any size begin in the host form, and run background work at once."""
     monkeypatch.setattr(policy, "TINY", 0)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
     monkeypatch.setattr(compiled_program, "SECONDS", 60.0)
@@ -50,7 +50,7 @@ def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def infer() -> Net:
-    """A convolution, a norm and a product; feeds of any batch and height."""
+    """Build a convolution, a norm and a product, for feeds of any batch and height."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 3, None, 8], "float32")
@@ -70,7 +70,7 @@ def form_of(net: Net) -> str:
 
 
 def in_full(net: Net, **sizes: int) -> list[Any]:
-    """The fetches as a form that XLA compiles well gives them."""
+    """Run the full form, and return its fetches."""
     paddle.set_flags({TIER: "full"})
     executor = static.Executor(paddle.CPUPlace())
     found = executor.run(net.main, feed=feed(**sizes), fetch_list=[net.out, net.loss])
@@ -79,7 +79,7 @@ def in_full(net: Net, **sizes: int) -> list[Any]:
 
 
 def test_the_full_form_follows() -> None:
-    """Two runs by NumPy, then XLA's; the numbers are the same."""
+    """Two runs by NumPy are followed by XLA, with the same numbers."""
     net = infer()
     wanted, forms = in_full(net), list[str]()
     for _ in range(3):
@@ -91,7 +91,7 @@ def test_the_full_form_follows() -> None:
 
 
 def test_a_cheap_step_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NumPy goes on while all its runs together took less than half of a compilation."""
+    """NumPy continues while its runs together took less than half of a compilation."""
     monkeypatch.setattr(policy, "PATIENCE", 0.5)
     net = infer()
     for _ in range(3):
@@ -121,7 +121,7 @@ def test_state_that_a_script_sets_counts() -> None:
 
 
 def test_state_of_unknown_size() -> None:
-    """The full form is compiled for the sizes that the scope has."""
+    """The full form is compiled for the sizes of the scope's state."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")
@@ -137,7 +137,7 @@ def test_state_of_unknown_size() -> None:
 
 
 def test_only_the_host_form() -> None:
-    """The flag asks for it in every run, of a training too."""
+    """The flag selects the host form in every run, also in training."""
     paddle.set_flags({TIER: "host"})
     net = infer()
     for _ in range(3):
@@ -156,7 +156,7 @@ def test_only_the_host_form() -> None:
 
 
 def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rule that refuses when it runs ends in a compiled step, in the same run."""
+    """If a rule refuses at run time, the same run continues with a compiled step."""
 
     net = infer()
     wanted = in_full(net)
@@ -167,7 +167,7 @@ def test_what_numpy_cannot_compute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The forms that XLA compiles from here on, and none that is on disk."""
+    """Record the forms that XLA compiles from here on, without the disk cache."""
     names, make = list[str](), XlaForms.make
 
     def noting(self: XlaForms, name: str) -> Any:
@@ -182,7 +182,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def refuse_convolutions(
     monkeypatch: pytest.MonkeyPatch, runs: int = 0, before: Callable[[], object] = list
 ) -> None:
-    """NumPy computes one in so many runs and refuses it then; `before` is called each time."""
+    """Let NumPy's convolution refuse after so many runs; call `before` each time."""
     left = [runs]
 
     def refuse(**attrs: Any) -> Any:
@@ -199,7 +199,7 @@ def refuse_convolutions(
 def test_the_full_form_follows_a_failure(
     monkeypatch: pytest.MonkeyPatch, compiled: list[str], takes_long: bool
 ) -> None:
-    """No run in NumPy ends, so none can have cost enough to compile the full form."""
+    """The full form is compiled although no run in NumPy ends."""
     monkeypatch.setattr(policy, "PATIENCE", 0.5)
     if takes_long:
         monkeypatch.setattr(compiled_program, "SECONDS", 0.0)
@@ -216,7 +216,7 @@ def test_the_full_form_follows_a_failure(
 def test_a_failure_when_the_full_form_is_there(
     monkeypatch: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
-    """A thread ends it during a run in NumPy, which then fails: nothing else is compiled."""
+    """If the full form is ready when NumPy fails, no other form is compiled."""
     works: list[Any] = []
     monkeypatch.setattr(forms, "submit", works.append)
     refuse_convolutions(monkeypatch, 1, lambda: works and works.pop().work())
@@ -230,7 +230,7 @@ def test_a_failure_when_the_full_form_is_there(
 def test_a_failure_when_the_full_form_is_on_disk(
     monkeypatch: pytest.MonkeyPatch, compiled: list[str], tmp_path: Path
 ) -> None:
-    """Another process has kept it meanwhile, and no thread has looked."""
+    """If another process stored the full form, a failure loads it."""
     monkeypatch.setattr(policy, "PATIENCE", 0.5)
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     monkeypatch.setattr(known, "most_bytes", lambda: 1 << 24)
@@ -246,7 +246,7 @@ def test_a_failure_when_the_full_form_is_on_disk(
 
 
 def test_threads_that_fail_at_once(monkeypatch: pytest.MonkeyPatch, compiled: list[str]) -> None:
-    """One of them compiles, and the other one runs the same form."""
+    """Of two threads that fail at once, one compiles, and both run its form."""
     monkeypatch.setattr(forms, "submit", lambda _: None)
     both = threading.Barrier(2, timeout=20)
     refuse_convolutions(monkeypatch, 1, both.wait)
@@ -257,7 +257,7 @@ def test_threads_that_fail_at_once(monkeypatch: pytest.MonkeyPatch, compiled: li
 
 
 def test_threads_that_begin_at_once(compiled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a size that is new."""
+    """Two threads that begin a new size at once compile one form."""
     net, both, begin = infer(), threading.Barrier(2, timeout=20), Executable.make_ready
     net.run(feed(height=7), net.out)
     paddle.set_flags({TIER: "full"})
@@ -274,7 +274,7 @@ def test_threads_that_begin_at_once(compiled: list[str], monkeypatch: pytest.Mon
 def test_nobody_waits_for_what_another_one_compiles(
     monkeypatch: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
-    """A thread compiles the quick form for its run; meanwhile the full one is there for others."""
+    """While a thread compiles the quick form, others run the full form that is ready."""
     works: list[Any] = []
     monkeypatch.setattr(forms, "submit", works.append)
     refuse_convolutions(monkeypatch, 1)
@@ -305,7 +305,7 @@ def test_nobody_waits_for_what_another_one_compiles(
 def test_threads_that_begin_a_program_at_once(
     compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its passes run once, and its step is compiled once."""
+    """The passes of the program run once, and its step is compiled once."""
     programs, make = list[str](), runner.executables_of
 
     def slowly(*given: Any) -> Any:
@@ -329,7 +329,7 @@ def in_two_threads(net: Net) -> None:
 
 
 def test_a_child_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has no thread that goes on with what its parent's thread does: its own begins again."""
+    """A forked child lacks its parent's thread, and submits the work again."""
     submitted: list[Any] = []
     monkeypatch.setattr(forms, "submit", submitted.append)
     net = infer()
@@ -351,11 +351,11 @@ def test_what_runs_where_the_host_form_was_requested(monkeypatch: pytest.MonkeyP
 
 
 class _Late(TimeoutError):
-    """What a script's handler raises when its time is up."""
+    """The exception of a script's handler after a time limit."""
 
 
 def _by_a_handler(error: type[Exception]) -> None:
-    """Have a handler of a signal raise this, here."""
+    """Raise an exception from a signal handler here."""
 
     def handler(*_: Any) -> None:
         raise error
@@ -368,7 +368,7 @@ def _by_a_handler(error: type[Exception]) -> None:
 
 
 def _by_a_thread(error: type[Exception]) -> None:
-    """Raise this here, as another thread does that ends a run."""
+    """Raise an exception here as another thread does to end a run."""
     thread = ctypes.c_ulong(threading.get_ident())
     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(error))
     for _ in range(1000):
@@ -382,7 +382,7 @@ def _by_a_thread(error: type[Exception]) -> None:
 def test_what_interrupts_a_run(
     monkeypatch: pytest.MonkeyPatch, raises: Any, error: type[Exception]
 ) -> None:
-    """It reaches the caller, whatever it is and who raises it, and the form stays."""
+    """An asynchronous exception of any type reaches the caller, and the form stays."""
     left = [error]
 
     def interrupted(**attrs: Any) -> Any:
@@ -401,7 +401,7 @@ def test_what_interrupts_a_run(
 
 @pytest.mark.parametrize("place", ["condition", "body", "between"])
 def test_what_interrupts_a_loop(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    """It need not come in an op, and the run that follows is right."""
+    """An exception between ops of a loop leaves the next run right."""
     left = [_Late]
 
     def interrupting(function: Any) -> Any:
@@ -429,7 +429,7 @@ def test_what_interrupts_a_loop(monkeypatch: pytest.MonkeyPatch, place: str) -> 
 
 
 def test_a_run_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is compiled meanwhile, and larger feeds are at once."""
+    """After a run that took too long, larger feeds are compiled at once."""
     monkeypatch.setattr(compiled_program, "SECONDS", -1.0)
     net = infer()
     close(net.run(feed(), net.out)[0], in_full(net)[0])
@@ -452,7 +452,7 @@ def test_bits_that_shall_repeat() -> None:
 
 
 def test_sizes_that_depend_on_data() -> None:
-    """A slice whose end the data decide: XLA takes it op by op, when it takes over."""
+    """A slice with a data-dependent end runs op by op when XLA takes over."""
 
     def make() -> tuple[Any, Any]:
         x, end = static.data("x", [None, 4], "float32"), static.data("end", [1], "int32")
@@ -470,7 +470,7 @@ def test_sizes_that_depend_on_data() -> None:
     [(0.0, "host: op by op, XLA takes "), (np.inf, "op by op: XLA takes ")],
 )
 def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: str) -> None:
-    """NumPy goes on, or gives way to XLA op by op, by their times."""
+    """NumPy continues, or XLA takes over op by op, as their times decide."""
     monkeypatch.setattr(policy, "GAIN_BY_OP", gain)
 
     def make() -> tuple[Any, Any]:
@@ -485,7 +485,7 @@ def test_a_size_of_the_data(monkeypatch: pytest.MonkeyPatch, gain: float, said: 
 
 
 def test_a_wrong_feed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XLA says what is wrong with it, and NumPy computes the next one."""
+    """XLA reports a wrong feed, and NumPy computes the next run."""
     monkeypatch.setattr(policy, "PATIENCE", 0.5)
 
     def make() -> tuple[Any, Any]:
@@ -500,7 +500,7 @@ def test_a_wrong_feed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def growing() -> Net:
-    """A loop whose tensor has one row more in each step."""
+    """Build a loop whose tensor gains a row in each step."""
 
     def make() -> tuple[Any, Any]:
         count = static.data("count", [1], "int64")
@@ -519,7 +519,7 @@ def growing() -> Net:
 def test_a_loop_of_growing_tensors(
     monkeypatch: pytest.MonkeyPatch, seconds: float, tier: str
 ) -> None:
-    """NumPy goes on, however long it takes."""
+    """NumPy computes loops of growing tensors, however long they take."""
     monkeypatch.setattr(compiled_program, "SECONDS", seconds)
     paddle.set_flags({TIER: tier})
     net = growing()
@@ -534,7 +534,7 @@ def test_a_loop_of_growing_tensors(
 
 @pytest.mark.exhaustive
 def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step by NumPy does not hold the state: two threads are in the middle of one each."""
+    """A step by NumPy does not lock the state: two threads run one at once."""
     both = threading.Barrier(2, timeout=20)
 
     def meet(**attrs: Any) -> Any:
@@ -551,9 +551,9 @@ def test_threads_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_that_other_processes_met(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is compiled when its runs in all processes took as long, others for a part of the time.
+    """A size is compiled after its runs in all processes took as long as compiling.
 
-    Then no program is parsed, and before that none to see that nothing is there.
+    No program is parsed once all sizes are on disk, and none to find that a size is not there.
     """
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
     for module in (seen, summaries):
@@ -592,7 +592,7 @@ def test_sizes_that_other_processes_met(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_process_that_began_in_numpy_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It imports JAX for sizes on disk when NumPy has taken as long for them as the import does."""
+    """It imports JAX for sizes on disk after NumPy took as long as the import."""
     net = infer()
     monkeypatch.setattr(seen, "our_directory", lambda: tmp_path)
     monkeypatch.setattr(forms, "sys", SimpleNamespace(modules={"xdsl": None}))
@@ -612,7 +612,7 @@ def test_a_process_that_began_in_numpy_goes_on(
 def test_less_than_a_hundredth_of_compiling_is_not_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a size whose runs take a thousandth no process writes a note, and none has it compiled."""
+    """Sizes whose runs take a thousandth of compiling are neither noted nor compiled."""
     for module in (seen, summaries):
         monkeypatch.setattr(module, "our_directory", lambda: tmp_path)
     monkeypatch.setattr(Compiled, "price", 1e6)
@@ -625,7 +625,7 @@ def test_less_than_a_hundredth_of_compiling_is_not_noted(
 
 
 def test_sizes_share_what_numpy_computes_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new size looks up no rule again, and has its own time that it may take."""
+    """A new size reuses the rules, and has its own time limit."""
     made, own_body = list[Any](), form.Body
 
     def noted(*given: Any) -> Any:

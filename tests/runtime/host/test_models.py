@@ -1,4 +1,4 @@
-"""Saved inference models in every form, exactly and padded: the same outputs."""
+"""Saved inference models give the same outputs in every form, exact and padded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = [
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No run is given up."""
+    """Let no run exceed its time limit."""
     monkeypatch.setattr(compiled, "SECONDS", 60.0)
     yield
     paddle.set_flags({TIER: "full"})
@@ -40,7 +40,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_outputs(name: str) -> None:
-    """NumPy gives what Paddle recorded."""
+    """NumPy gives Paddle's recorded outputs."""
     model = load(CASES[name])
     put_parameters(model)
     paddle.set_flags({TIER: "host"})
@@ -50,7 +50,7 @@ def test_recorded_outputs(name: str) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_all_forms(name: str) -> None:
-    """Three sizes each, in the host form, the quick one and the full one, and padded in these."""
+    """Three sizes agree in the host, the quick and the full form, and padded in these."""
     model = load(CASES[name])
     put_parameters(model)
     sizes = list(feeds_of(model, recorded(CASES[name])[0][0]))
@@ -65,7 +65,7 @@ def test_all_forms(name: str) -> None:
 
 
 def feeds_of(model: LoadedModel, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The recorded feed, and with 1 and 3 rows where the program leaves their number open."""
+    """Yield the recorded feed, and feeds of 1 and 3 rows if the batch is open."""
     feed = {name: given[name] for name in model.feed_names}
     yield feed
     block = model.program.global_block()

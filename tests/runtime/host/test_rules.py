@@ -1,4 +1,4 @@
-"""The rules of the host form, in the precision that is declared, against the reference rules."""
+"""The rules of the host form, in the declared precision, against the reference rules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assert_close(have: Any, want: Any, name: str) -> None:
 
 
 def computed(block: Block, given: Sequence[Any]) -> list[Any]:
-    """The values that a block returns, for its arguments; a run that takes its time."""
+    """Compute the results of a block from its arguments, without a time limit."""
     slots: Slots = {}
     body = Body(block, slots)
     running = Running([None] * len(slots), math.inf, np.zeros(2, np.uint32), CPUPlace())
@@ -58,7 +58,7 @@ def computed(block: Block, given: Sequence[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_samples(family: str) -> None:
-    """Every sample of every op gives the numbers of float64, rounded."""
+    """Every sample of every op gives float64's numbers, rounded."""
     for name, op_class, sample in of_family(family):
         block, op = build(op_class, sample)
         given_ = dict(zip(block.args, flat(sample), strict=True))
@@ -74,7 +74,7 @@ def test_samples(family: str) -> None:
 @settings(max_examples=examples(10))
 @given(programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES], training=False))
 def test_generated_programs(generated: Generated) -> None:
-    """The outputs are those of XLA, but for rounding."""
+    """The outputs equal XLA's up to rounding."""
     inputs = random_inputs(generated.module)
     main = main_function(generated.module)
     signature = function_signature(main)
@@ -95,7 +95,7 @@ SIZES = st.integers(1, 3)
 
 @st.composite
 def windows(draw: st.DrawFn) -> dict[str, Any]:
-    """The properties of a convolution."""
+    """Draw the properties of a convolution."""
     algorithm = draw(st.sampled_from(["EXPLICIT", "SAME", "VALID"]))
     return {
         "strides": draw(st.tuples(SIZES, SIZES)),
@@ -128,7 +128,7 @@ def test_convolutions(
     kernel: tuple[int, int],
     is_flipped: bool,
 ) -> None:
-    """Any window, layout and number of groups; as many channels as are not copied, too."""
+    """Any window, layout and group count is right, also with uncopied channels."""
     filter = numbers(groups * outs, own, *kernel)
     attrs = {**window, "groups": groups, "filter_format": "OIHW"}
     if is_flipped:
@@ -143,7 +143,7 @@ def test_convolutions(
 def test_filters_of_one_channel(
     window: dict[str, Any], columns: int, times: int, data: st.DataObject
 ) -> None:
-    """Infinities and NaN are where the filter has met them, and nowhere else."""
+    """Infinities and NaN appear exactly where the filter reads them."""
     filter = numbers(3 * times, 1, 3, 2)
     x = images(window, 2, 3, (20, columns + 6))
     for array in (x, filter):
@@ -157,7 +157,7 @@ def test_filters_of_one_channel(
 @pytest.mark.parametrize("kernel", [1, 3])
 @pytest.mark.parametrize("groups", [1, 24])
 def test_channels_are_first_in_memory(kernel: int, groups: int) -> None:
-    """Also of results whose channels are the last axis, as the next op reads them."""
+    """Results with channels last are also stored channels first, as the next op reads them."""
     x, filter = numbers(2, 9, 8, 24), numbers(24, 24 // groups, kernel, kernel)
     window = (1, 1), (kernel // 2,) * 2, "EXPLICIT", (1, 1), groups
     found = conv2d(x, filter, *window, "NHWC", "OIHW")
@@ -203,7 +203,7 @@ def test_pools(
     exclusive: bool,
     has_nan: bool,
 ) -> None:
-    """Any window, those beyond an image too."""
+    """Any window is right, also beyond an image."""
     x = images(window, 2, 3, (9, 11))
     if has_nan:
         x.reshape(-1)[[5, 300]] = np.nan, -np.inf
@@ -220,7 +220,7 @@ def test_pools(
 
 
 def compare(op_class: Any, attrs: dict[str, Any]) -> None:
-    """The quick rule against the reference rule in float64; both may refuse."""
+    """Compare the quick rule with the reference rule in float64; both may refuse."""
     doubled = {k: v.astype("float64") if isinstance(v, np.ndarray) else v for k, v in attrs.items()}
     wanted = call_rule(RULES[op_class], doubled)
     if min(wanted.shape[1:]) < 1:
@@ -230,7 +230,7 @@ def compare(op_class: Any, attrs: dict[str, Any]) -> None:
 
 
 def test_error_function() -> None:
-    """Three units in the last place of float32, at 0 and in the tails too."""
+    """The error is three units in the last place of float32, also at 0 and in the tails."""
     x = np.concatenate([np.linspace(-6, 6, 20001), [1e-30, -1e-30, np.inf, -np.inf]])
     found = erf(x.astype("float32"))
     wanted = [math.erf(v) for v in x.astype("float32").tolist()]
@@ -241,7 +241,7 @@ def test_error_function() -> None:
 
 @pytest.mark.parametrize("name", ["adagrad", "adam", "adamw", "momentum", "sgd"])
 def test_updates_in_strips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have the bits of the rule of the whole parameter, in each of its shapes."""
+    """Updates in strips have the bits of updates as a whole, for each shape."""
     monkeypatch.setattr(rules, "STRIP", 8)
     op_class, random = class_of(f"pd.{name}"), np.random.default_rng(0)
     for shape in ((3, 7), (24,), (9, 1)):
@@ -262,7 +262,7 @@ def test_updates_in_strips(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1), (3, 4)])
 @pytest.mark.parametrize("kind", ["all", "none", "some"])
 def test_a_choice_of_nothing_but_one_operand(shape: tuple[int, ...], kind: str) -> None:
-    """It is that operand itself, in the shape to which all broadcast."""
+    """A constant condition gives the operand itself, in the broadcast shape."""
     x, y = np.zeros((3, 4), "float32"), np.ones((2, 3, 4), "float32")
     condition = np.full(shape, kind == "all")
     if kind == "some" and condition.size > 1:

@@ -1,4 +1,4 @@
-"""Elementwise ops in parts: the same bits as one after the other, whatever broadcasts."""
+"""Elementwise ops in strips give the bits of ops one after another, for any broadcast."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def on_host() -> Any:
 
 @pytest.fixture
 def in_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The parts of each chain that runs in parts, which are of 16 elements."""
+    """Cut chains into strips of 16 elements, and record their number for each chain."""
     monkeypatch.setattr(strips, "STRIP", 16)
     return count_parts(monkeypatch)
 
@@ -60,9 +60,9 @@ def run(net: Net, feed: dict[str, Any]) -> list[Any]:
 
 @given(data=st.data())
 def test_parts_have_the_bits_of_the_whole(data: st.DataObject) -> None:
-    """Chains of ops on operands whose dimensions are there, are 1, or are missing.
+    """Chains of ops may have operands with present, unit or missing dimensions.
 
-    The axes of the first one have any order in memory, which its results have, too.
+    The axes of the first operand have any order in memory, and so have those of its results.
     """
     shape = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     full = [8, *shape]
@@ -121,7 +121,7 @@ def test_results_of_another_shape_are_computed_as_a_whole(in_parts: list[int]) -
 
 
 def test_an_error_in_a_part_is_the_op_s(in_parts: list[int]) -> None:
-    """The operands are there as a whole again, and the next run has them."""
+    """An error in a strip is the op's; the next run has whole operands again."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [-1, 8], "int32")
@@ -140,7 +140,7 @@ def test_an_error_in_a_part_is_the_op_s(in_parts: list[int]) -> None:
 
 
 def test_a_training_reads_what_chains_made(in_parts: list[int]) -> None:
-    """Gradients are those of runs without parts."""
+    """Gradients equal those of runs without strips."""
 
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 8], "float32")

@@ -1,4 +1,4 @@
-"""Training steps in the host form: the numbers, what follows, and which trainings have none."""
+"""Training steps in the host form: the numbers, the next form, and trainings without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Made = tuple[Any, Any]
 
 @pytest.fixture(autouse=True)
 def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Programs of any size begin in their host form, which takes no time to compile."""
+    """Let programs of any size begin in the host form, and run background work at once."""
     monkeypatch.setattr(policy, "TINY", 0)
     monkeypatch.setattr(policy, "SMALL", 0)
     monkeypatch.setattr(forms, "submit", lambda work: work.work())
@@ -35,7 +35,7 @@ def _first(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def images() -> Made:
-    """Convolutions in groups and with steps, both norms of a batch, pools, a dropout."""
+    """Build convolutions in groups and with strides, batch norms, pools and a dropout."""
     x = static.data("x", [None, 4, 9, 8], "float32")
     y = static.data("y", [None, 1], "int64")
     hidden = F.relu(static.nn.batch_norm(static.nn.conv2d(x, 8, 3, stride=2, padding=1)))
@@ -49,7 +49,7 @@ def images() -> Made:
 
 
 def texts() -> Made:
-    """An encoder over words with a mask."""
+    """Build an encoder over words with a mask."""
     x = static.data("x", [None, None], "int64")
     y = static.data("y", [None, 1], "int64")
     words = nn.Embedding(20, 16, padding_idx=0)(x)
@@ -65,7 +65,7 @@ def texts() -> Made:
 
 
 def recurrent() -> Made:
-    """Recurrent layers over words, and one of their weights twice."""
+    """Build recurrent layers over words, with one weight used twice."""
     x = static.data("x", [None, None], "int64")
     y = static.data("y", [None, 1], "int64")
     hidden, _ = nn.GRU(8, 6, direction="bidirect")(nn.Embedding(20, 8)(x))
@@ -78,7 +78,7 @@ def recurrent() -> Made:
 
 
 def half(dtype: str) -> Made:
-    """Layers in half precision, with a scale of the loss that overflows at first."""
+    """Build layers in half precision, with a loss scale that overflows at first."""
     x = static.data("x", [None, 8], "float32")
     y = static.data("y", [None, 1], "int64")
     hidden = x
@@ -106,7 +106,7 @@ def bfloat16() -> Made:
 
 
 def feed(make: Callable[[], Made], step: int = 0) -> dict[str, Array]:
-    """Feeds of a step; texts have a length of their own in each."""
+    """Draw the feeds of a step; each step's texts have another length."""
     random, rows = np.random.default_rng(step), 5
     x = random.integers(0, 20, (rows, 3 + step % 3))
     if make is images:
@@ -117,7 +117,7 @@ def feed(make: Callable[[], Made], step: int = 0) -> dict[str, Array]:
 
 
 def trained(make: Callable[[], Made], tier: str, *, seed: int = 0, runs: int = 4) -> list[Any]:
-    """The losses of some steps and the parameters after them, in forms of this tier."""
+    """Train for some steps in forms of this tier; return losses and parameters."""
     paddle.set_flags({TIER: tier, "FLAGS_graphopt_buckets": "off"})
     try:
         with static.scope_guard(static.Scope()):
@@ -131,7 +131,7 @@ def trained(make: Callable[[], Made], tier: str, *, seed: int = 0, runs: int = 4
 
 
 def started(make: Callable[[], Made], seed: int = 0) -> Net:
-    """A net with the same numbers at first, whatever the seed of its training is."""
+    """Build a net with the same initial numbers, whatever the seed of its training."""
     net = build(make, 3)
     net.main.random_seed = seed
     return net
@@ -143,14 +143,14 @@ def form_of(net: Net) -> str:
 
 @pytest.mark.parametrize("make", [images, texts, recurrent])
 def test_the_numbers_are_those_of_the_full_form(make: Callable[[], Made]) -> None:
-    """Losses and parameters of some steps; dropouts keep the same elements."""
+    """Losses and parameters of some steps agree, with the same dropout masks."""
     for found, wanted in zip(trained(make, "host"), trained(make, "full"), strict=True):
         close(found, wanted, 2e-4)
 
 
 @pytest.mark.parametrize("make", [float16, bfloat16])
 def test_half_precision_overflows_where_the_full_form_does(make: Callable[[], Made]) -> None:
-    """So updates are left out in the same steps, and the scale of the loss falls."""
+    """Both forms skip updates in the same steps, and lower the loss scale."""
     runs: dict[str, list[Array]] = {}
     for tier in ("host", "full"):
         paddle.set_flags({TIER: tier})
@@ -175,14 +175,14 @@ def test_half_precision_overflows_where_the_full_form_does(make: Callable[[], Ma
 
 
 def test_the_full_form_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes over the state that NumPy has trained."""
+    """The full form continues from the state that NumPy trained."""
     monkeypatch.setattr(policy, "PATIENCE", 0.0)
     for found, wanted in zip(trained(images, "auto"), trained(images, "full"), strict=True):
         close(found, wanted, 2e-4)
 
 
 def test_a_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The full form follows after a counted run, whatever is ready."""
+    """With a seed, the full form follows after a fixed number of runs, whatever is ready."""
     monkeypatch.setattr(policy, "SEEDED_MOST", 2)
     runs: list[list[bytes]] = []
     for works in (True, False):
@@ -192,7 +192,7 @@ def test_a_seed_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_seed_lets_no_time_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step is not given up, however long it takes."""
+    """With a seed, a step has no time limit."""
     net = started(images, 5)
     monkeypatch.setattr(compiled_program, "SECONDS", 0.0)
     monkeypatch.setattr(compiled_program, "PER_OP", 0.0)
@@ -203,7 +203,7 @@ def test_a_seed_lets_no_time_decide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_train_one_after_the_other() -> None:
-    """No step is lost where two threads train the same weight: each loss comes once."""
+    """When two threads train one weight, no step is lost: each loss occurs once."""
 
     def make() -> Made:
         x = static.data("x", [4], "float32")
@@ -233,7 +233,7 @@ def test_threads_train_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("what", ["large", "recomputed", "a loop", "drawn"])
 def test_trainings_without_a_host_form(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large products, what XLA draws, operators that are computed again, and loops."""
+    """Large products, XLA's draws, recomputed operators and loops have no host form."""
 
     def make() -> Made:
         x = static.data("x", [None, 8], "float32")

@@ -1,4 +1,4 @@
-"""First results come before JAX is imported, each in a process of its own."""
+"""First results come before JAX is imported, each in a new process."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ print("trained")
 
 
 def said(code: str, *arguments: object) -> str:
-    """The output of a process that begins with NumPy, and keeps nothing on disk."""
+    """Return the output of a process that begins with NumPy, and stores nothing on disk."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "FLAGS_graphopt_tier": "auto", "FLAGS_graphopt_cache_dir": ""},
@@ -143,21 +143,21 @@ def said(code: str, *arguments: object) -> str:
 
 @pytest.mark.exhaustive
 def test_a_first_result_needs_no_jax() -> None:
-    """It does not copy parameters either; JAX comes with the full form, in a thread."""
+    """No parameter is copied; a thread imports JAX for the full form."""
     assert "full: from run " in said(RUNS, MODEL)
 
 
 def test_the_import_of_jax_is_no_part_of_a_run() -> None:
-    """A program that draws needs JAX; its run is not given up for the time that this takes."""
+    """A program with random ops imports JAX, which does not count for its time limit."""
     assert "'host: " in said(DRAWS)
 
 
 def test_filters_in_another_order_need_no_jax() -> None:
-    """NumPy puts the axes of state in the order of the step, and readers see them as declared."""
+    """NumPy transposes state to the order of the step; readers see the declared order."""
     assert said(FILTERS) == "trained\n"
 
 
 @pytest.mark.exhaustive
 def test_a_startup_program_needs_no_jax() -> None:
-    """The state is that of the form of XLA, and a program that trains goes on from it."""
+    """The state equals that of XLA's form, and a training continues from it."""
     assert "a startup program" in said(STARTS)

@@ -110,7 +110,7 @@ _SHARDING = {
 }
 _UNUSED = StrategyField(None, "the field that it belongs to is not obeyed")
 
-# name of a dict of settings -> its keys
+# dict of settings -> its keys
 CONFIGS: Mapping[str, Mapping[str, StrategyField]] = {
     "amp_configs": _AMP,
     "recompute_configs": {

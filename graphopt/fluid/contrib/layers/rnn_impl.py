@@ -22,7 +22,7 @@ from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.rearrange import flip
 
 Cell = GRUCell | LSTMCell
-# makes the cell of a name, with the attributes of its weights and of its biases
+# (name, weight attributes, bias attributes) -> cell
 Maker = Callable[[str, ParamAttr, ParamAttr], Cell]
 
 

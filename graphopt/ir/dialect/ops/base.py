@@ -56,9 +56,9 @@ class DataSizedOp(OpaqueOp, ABC):
     """An op whose result sizes depend on the elements of its operands."""
 
     DECIDED_BY: ClassVar[str] = ""
-    """The operand whose elements do; empty for the first one."""
+    """The operand whose elements decide a size; empty for the first operand."""
     FIXED_BY: ClassVar[str] = ""
-    """An operand whose shape says the size where there is one."""
+    """An optional operand whose shape, where present, gives the size."""
 
     def deciding_operand(self) -> SSAValue | None:
         """Return the operand whose elements decide a size; None where a shape decides it."""

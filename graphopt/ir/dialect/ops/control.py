@@ -341,7 +341,7 @@ class FusionGroup(RegionOp):
 
 
 LANGUAGES = {"triton": 1, "mosaic": 8}
-"""The languages of kernels, for GPUs and for TPUs, and the fewest rows of a block in each."""
+"""The kernel languages, for GPUs and for TPUs, with the fewest rows of a block in each."""
 
 
 @irdl_op_definition

@@ -87,7 +87,7 @@ class Dynamic(OpaqueOp):
         )
 
 
-# the ops that name another one, with its properties in `attrs`
+# the ops that wrap an op, given by its name, with its properties in `attrs`
 STAND_INS = ("pd.dynamic", "pd.vjp")
 
 

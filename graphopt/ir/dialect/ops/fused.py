@@ -51,7 +51,7 @@ class FusedGemmEpilogue(OpaqueOp):
 
 
 PACKED = "packed"
-"""The format of filters [out / block, height, width, in, block], the last block padded by zeros."""
+"""A filter format: [out / block, height, width, in, block], the last block padded by zeros."""
 
 
 @irdl_op_definition

@@ -104,7 +104,7 @@ class BatchNorm(BatchNormBase):
     name = "pd.batch_norm"
 
 
-# as Paddle, which has the limit in float32
+# Paddle's limit, a float32 number
 _LARGEST_EPSILON = float(np.float32(0.001))
 
 
@@ -139,7 +139,7 @@ class LayerNorm(PureOp):
         size = product(shape[begin_norm_axis:])
         check_vector("scale", scale, size)
         check_vector("bias", bias, size)
-        # statistics of half-precision tensors are kept in float32
+        # the statistics of half-precision tensors are float32
         dtype = "float64" if dtype_of(x) == "float64" else "float32"
         rows = like(x, shape=(product(shape[:begin_norm_axis]),), dtype=dtype)
         return (x, rows, rows)

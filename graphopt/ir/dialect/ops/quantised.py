@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.elementary import RealBinary
 from graphopt.ir.dialect.types import Tensor, agree, shape_of, show
 
 EVEN, AWAY = 0, 1
-"""The roundings of halves: to even numbers, which have one step more below, or away from zero."""
+"""The rounding of halves: to even, with one more negative step, or away from zero."""
 
 
 class Scaled(Binary, ABC):

@@ -218,7 +218,7 @@ class SetValue(OpaqueOp):
         same_dtype(input, value)
         place = StridedSlice.infer(input, axes, starts, ends, steps, decrease_axes)
         want, have = shape_of(place), shape_of(value)
-        # a value of higher rank may have leading dimensions of 1
+        # a value of higher rank may have leading axes of size 1
         while len(have) > len(want) and have[0] == 1:
             have = have[1:]
         if len(broadcast_shapes(want, have)) != len(want) or any(

@@ -121,7 +121,7 @@ class TwoDropouts(RandomOp, ABC):
     other_rng_id = integer(0)
     is_test = flag(False)
 
-    # names of the rates, in the order of the seeds
+    # the names of the dropout rates, in the order of the seeds
     RATES: ClassVar[tuple[str, str]]
 
     def draws(self) -> tuple[tuple[int, int], ...]:

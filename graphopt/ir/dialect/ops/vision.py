@@ -35,7 +35,7 @@ from graphopt.ir.dialect.types import (
 )
 
 INTERPOLATIONS = ("nearest", "linear", "bicubic")
-# the dtypes of whole pixels that they take
+# the integer dtypes that each mode accepts
 WHOLE_PIXELS = {"nearest": ("uint8", "int32", "int64"), "linear": ("uint8",)}
 
 

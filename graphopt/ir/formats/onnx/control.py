@@ -81,7 +81,7 @@ class _Body:
 def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
     """Emit two `conditional_block`s with opposite conditions, and a `select_input` per result."""
     condition = importer.read(node.inputs[0], f"node {quote(node.name)}")
-    # what both branches read becomes a variable of the block around them
+    # values that both branches read become variables of the enclosing block
     opposite, mask = importer.new(f"{node.name}.not"), importer.new(f"{node.name}.mask")
     count = len(node.outputs)
     sides: list[list[str]] = []
@@ -210,7 +210,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
     for position, variable in enumerate((*before, *turned)):
         body.argument(position, variable)
     found = body.results()
-    # a result that is a state or a slice as it came has a name of its own
+    # a result that is an unchanged state or slice gets its own name
     results: list[str] = []
     for i, value in enumerate([*found, *found[:count]]):
         own = importer.new(f"{node.name}.result{i}")
@@ -218,7 +218,7 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
         results.append(own)
     body.leave()
     after, given = results[:count], results[count:]
-    for name in given:  # each is all its steps in the block around
+    for name in given:  # in the enclosing block, each variable holds all steps
         importer.block.vars[name] = Variable(importer.block, name)
     importer.emit(
         "recurrent",

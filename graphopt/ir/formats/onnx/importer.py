@@ -38,9 +38,9 @@ from graphopt.ir.program import (
 from graphopt.ir.program.location import Location
 from graphopt.ir.translate.onnx.naming import OPSET, operator_type
 
-# Numbers that a program has itself: shapes, axes, bounds, slopes. Others are its parameters.
+# The most numbers of a tensor in the program: shapes, axes, bounds, slopes. Others are parameters.
 _MOST_NUMBERS = 64
-# The operands, by operator, whose floats are settings of the operator and no weights.
+# By operator, the operands whose floats are settings of the operator, not weights.
 _SETTINGS: Mapping[str, Sequence[int]] = {
     "Resize": (1, 2, 3),
     "Upsample": (1,),
@@ -48,16 +48,16 @@ _SETTINGS: Mapping[str, Sequence[int]] = {
     "Pad": (1, 2),
     "NonMaxSuppression": (2, 3, 4),
 }
-# The operators that give lists of tensors, and others that take them.
+# The operators that return lists of tensors, and all that use such lists.
 _MAKE_SEQUENCES = frozenset(
     ("SequenceEmpty", "SequenceConstruct", "SequenceInsert", "SequenceErase", "SplitToSequence")
 )
 _TAKE_SEQUENCES = _MAKE_SEQUENCES | {"SequenceAt", "SequenceLength", "ConcatFromSequence"}
-# The operands of the statistics that training would not learn by a gradient.
+# By operator, the operands that are statistics, which training does not learn by a gradient.
 _STATISTICS: Mapping[str, Sequence[int]] = {"BatchNormalization": (3, 4)}
 
 Scope = dict[str, str]
-"""The variable of the program for each name that is visible in a graph."""
+"""The program's variable for each name that is visible in a graph."""
 Controls = Mapping[str, Callable[["OnnxImporter", OnnxNode], None]]
 
 
@@ -83,19 +83,19 @@ class OnnxImporter:
         self.parameters: dict[str, Array] = {}
         self.scopes: list[Scope] = [{}]
         self.stored: dict[str, StoredTensor] = {}
-        """The tensors of the file that nothing has read yet, by the name that they will have."""
+        """The tensors of the file that no node has read yet, by their name in the program."""
         self.taken: set[str] = {EMPTY, ""}
         self.depth = 0
         self.calls: list[tuple[str, str, str]] = []
-        """The functions that are being written out, from the outermost inwards."""
+        """The functions that are being inlined, outermost first."""
         self.callers: list[tuple[OnnxNode, dict[str, Value]]] = []
-        """The nodes that call these functions, with the attributes there."""
+        """The nodes that call these functions, with the attributes of each call."""
         self.count = 0
 
     def run(self) -> None:
         """Import the graph of the file."""
         graph = self.model.graph
-        # what is fed and fetched keeps its name whatever else has it
+        # feeds and fetches keep their names even if other values share them
         self.tensors(graph)
         fed = [self.feed(value) for value in graph.inputs if value.name not in graph.tensors]
         self.nodes(graph)

@@ -21,7 +21,7 @@ from graphopt.ir.formats.quote import quote
 from graphopt.ir.translate.onnx.naming import element_type
 
 OPSETS = range(1, 29)
-"""The versions of ONNX's operators that are read."""
+"""The supported versions of ONNX's operator set."""
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _KINDS = {
@@ -209,7 +209,7 @@ class OnnxReader:
         if message.get("ref_attr_name"):
             return name, Reference(message["ref_attr_name"])
         kind = _KINDS.get(message.get("type", 0))
-        if kind is None:  # files of the first versions do not say the kind
+        if kind is None:  # files of the first versions omit the kind
             kind = next((k for k in _KINDS.values() if k in message), None)
         value = _ABSENT.get(str(kind)) if kind not in message else message[str(kind)]
         if kind == "t" and value is not None:

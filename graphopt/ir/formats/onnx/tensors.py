@@ -19,16 +19,16 @@ from graphopt.ir.translate.onnx.naming import element_type
 
 Array = np.ndarray[Any, Any]
 
-# The field that has numbers which are not raw, with the type that they have there.
+# By dtype, the field of a tensor without raw data, and the field's element type.
 _FIELDS = {
     **dict.fromkeys(("float32", "complex64"), ("float_data", np.dtype("<f4"))),
     **dict.fromkeys(("float64", "complex128"), ("double_data", np.dtype("<f8"))),
     "int64": ("int64_data", None),
     **dict.fromkeys(("uint32", "uint64"), ("uint64_data", None)),
 }
-# Those of which a byte has several elements, the first in its lowest bits.
+# The dtypes with several elements in a byte, the first in its lowest bits, by their bits.
 _PACKED = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
-# Those without integers or floats of their own in NumPy, which a list has as bits.
+# The dtypes that a field stores as the bits of an integer.
 _AS_BITS = frozenset(
     (
         *("float16", "bfloat16", "float8_e4m3fn", "float8_e4m3fnuz"),
@@ -166,7 +166,7 @@ def _shape_array(tensor: StoredTensor, content: memoryview, dtype: DType) -> Arr
         raise tensor.error(
             f"expected {wanted} bytes for {dtype!s} {list(tensor.shape)}, found {content.nbytes}"
         )
-    if dtype == "bool":  # a byte that is neither 0 nor 1 would be neither true nor false
+    if dtype == "bool":  # a byte other than 0 and 1 would be an invalid bool
         return _read_only(np.frombuffer(content, np.uint8).astype(bool).reshape(tensor.shape))
     if dtype in _PACKED:
         return _unpack_elements(np.frombuffer(content, np.uint8), tensor, dtype)

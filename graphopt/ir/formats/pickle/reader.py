@@ -30,7 +30,7 @@ from graphopt.ir.formats.pickle.values import (
 )
 from graphopt.ir.formats.quote import kind_of, quote
 
-# Byte strings above this are not copied out of the file; only arrays have such.
+# Longer byte strings stay views of the file; only arrays have such long ones.
 _COPIED = 1 << 16
 _MARK = object()
 _LEAVES = (str, int, float, complex, bytes, type(None), np.ndarray)
@@ -145,7 +145,7 @@ class _PickleReader:
                 return values
         self.fail("expected a mark on the stack, found none")
 
-    # the steps
+    # the opcodes, one method each
 
     def text(self, size: int) -> None:
         try:
@@ -192,7 +192,7 @@ class _PickleReader:
         if len(pairs) % 2:
             self.fail("expected pairs of key and value")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            # Other keys would have to be hashed, which nested tuples can make very slow.
+            # Hashing other keys can be very slow, for nested tuples.
             if not isinstance(key, str | int | float | bytes | None):
                 self.fail(f"expected a string or number as key, found {_kind(key)}")
             target[key] = value
@@ -266,7 +266,7 @@ def _kind(value: Any) -> str:
     return f"a {kind_of(value)}"
 
 
-# What the opcodes do that only objects of classes need.
+# The effects of opcodes that only objects of classes need.
 _OBJECTS = {
     **{ord(c): "makes an object of a class" for c in "io"},
     0x81: "makes an object of a class",

@@ -63,7 +63,7 @@ class Blank:
     """The result of numpy's _reconstruct: an array that has no contents before its state is set."""
 
     slots: list[int] = field(default_factory=list[int])
-    """The memo slots that refer to it."""
+    """The memo slots that refer to the array."""
 
 
 _RECONSTRUCT = frozenset(f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core"))
@@ -84,7 +84,7 @@ GLOBALS = frozenset(
         "collections.OrderedDict",
     )
 )
-# Booleans, integers, floats and complex numbers; the only element types without code or pointers.
+# Booleans, integers, floats and complex numbers: the element types without code or pointers.
 _ELEMENT = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)")
 
 
@@ -106,7 +106,7 @@ def call(function: Any, arguments: Any, copies: Copies) -> Any:
         if len(given) == 1 and isinstance(given[0], tuple):
             return cast(tuple[Any, ...], given[0])
     elif name in _EVAL:
-        # How Paddle writes a bare tensor; the text is compared, not evaluated.
+        # Paddle's form of a bare tensor; the text is compared, not evaluated.
         if len(given) == 2 and _is(given[0], "data") and isinstance(given[1], dict):
             found = cast(dict[Any, Any], given[1])
             if list(found) == ["data"] and isinstance(found["data"], np.ndarray):
@@ -170,7 +170,7 @@ def build_array(state: Any, copies: Copies) -> Array:
         raise RefusedCall("an array whose contents are not bytes")
     text_or_bytes = cast("str | bytes | memoryview[int]", given[4])
     data = _latin(text_or_bytes, copies) if isinstance(text_or_bytes, str) else text_or_bytes
-    # Empty arrays may have dimensions that no array has, so 0 counts as 1 here.
+    # Empty arrays may have dimensions too large for any array, so 0 counts as 1 here.
     claim = math.prod(max(dim, 1) for dim in shape) * dtype.itemsize
     if claim > copies.limits.tensor_bytes or len(shape) > copies.limits.rank:
         raise TooLarge(f"an array of shape {str(shape)[:60]}")

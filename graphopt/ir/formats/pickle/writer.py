@@ -121,7 +121,7 @@ def _byte_head(size: int) -> bytes:
 def _bytes(data: bytes, protocol: int) -> bytes:
     if protocol >= 3:
         return _byte_head(len(data)) + data
-    # Protocol 2 has no bytes: Python 3 writes them as text, and a call that encodes it again.
+    # Protocol 2 has no bytes: Python 3 writes them as text, with a call that encodes it.
     return _global("encode", "_codecs") + _text(data.decode("latin1")) + _text("latin1") + b"\x86R"
 
 
@@ -134,7 +134,7 @@ def _integer(value: int, _: int) -> bytes:
     return b"\x8a" + struct.pack("<B", size) + value.to_bytes(size, "little", signed=True)
 
 
-# Tried in this order: a bool is also an int.
+# In this order, as a bool is also an int.
 _WRITERS: Mapping[type, Callable[[Any, int], bytes]] = {
     type(None): lambda _value, _protocol: b"N",
     bool: lambda value, _: b"\x88" if value else b"\x89",

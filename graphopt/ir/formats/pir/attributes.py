@@ -9,7 +9,7 @@ from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.formats.pir.rows import NEWER, PirRow, base_name
 from graphopt.ir.formats.pir_json.records import PirAttribute, PirOp, PirType
 
-# Legacy writes "as the operand" so.
+# Legacy's code for "the operand's dtype".
 _NO_DTYPE = -1
 
 

@@ -14,8 +14,8 @@ from graphopt.ir.program import GRAD_SUFFIX
 
 _NULL = PirType("NULL")
 
-# Of integers Paddle 3 gives these in float32, which the file does not say: it declares the results
-# as integers. Legacy's operators refuse integers.
+# Operators that Paddle 3 computes in float32 for integer operands. The file declares integer
+# results, and legacy's operators refuse integers.
 FLOATING = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "digamma", "erf"),
     *("erfinv", "exp", "expm1", "lgamma", "log", "log10", "log1p", "log2", "logit", "logsigmoid"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from graphopt.ir.formats.pir_json.records import PirOp
 
-# More elements than any list of sizes has are kept as a tensor.
+# A constant of more elements, too long for a list of sizes, stays a tensor.
 _MOST_ELEMENTS = 64
 
 

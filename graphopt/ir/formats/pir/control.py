@@ -46,7 +46,7 @@ def branches(importer: Importer, op: PirOp) -> None:
     importer.emit("cast", {"X": [condition]}, {"Out": [mask]}, codes, source=op)
     for i, result in enumerate(op.results):
         if result.type.kind == _ARRAY:
-            # both branches write to the array that came from outside
+            # both branches write to the same array of the enclosing block
             importer.named[result.id] = yielded[0][i]
             continue
         inputs = {"X": [sides[1][i], sides[0][i]], "Mask": [mask]}
@@ -210,7 +210,7 @@ def _emit_gradient(importer: Importer, pair: Pair) -> bool:
         if name not in gradients:
             return False
         if target in results:
-            # the loop's variable starts as a copy, whose gradient is what the source gets
+            # the loop's variable starts as a copy of the source, which gets its gradient
             given.append(importer.value(op.operands[1 + position]))
             made = importer.new(f"{name}{GRAD_SUFFIX}", op.results[position].type)
             gradients[name] = made
@@ -219,7 +219,7 @@ def _emit_gradient(importer: Importer, pair: Pair) -> bool:
         start = op.operands[1 + position]
         begin = importer.value(start)
         if importer.loops.is_zero(start):
-            # the zeros are needed no more
+            # `while_grad` makes the zeros unnecessary
             (gradients[name],) = importer.results(op, position)
             importer.constant_ops += [o for o in importer.block.ops if begin in o.output_arg_names]
         else:

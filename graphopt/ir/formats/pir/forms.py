@@ -61,7 +61,7 @@ def assign_value(importer: Importer, op: PirOp) -> None:
     _constant(importer, op, "assign_value", {**attrs, "shape": op.attribute("shape", [])})
 
 
-# The attribute in which legacy lists numbers of each element type.
+# The attribute in which legacy lists the numbers, by element type.
 _LISTS = {"bool": "bool_values", "int32": "int32_values", "int64": "int64_values"}
 _FLOATS = {"float32": "fp32_values", "float64": "fp64_values"}
 
@@ -73,7 +73,7 @@ def _list_attributes(values: list[Any], dtype: Any) -> dict[str, Any]:
     return {"dtype": dtype.code, name: values}
 
 
-# Operators with another form in legacy ---------------------------------------------------------
+# Operators with a different form in legacy -----------------------------------------------------
 
 
 def _by_row(importer: Importer, op: PirOp, **attrs: Any) -> Operator | None:

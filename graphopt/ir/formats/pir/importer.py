@@ -26,9 +26,9 @@ from graphopt.ir.formats.pir_json.records import PirBlock, PirOp, PirProgram, Pi
 from graphopt.ir.program import AttrKind, Block, Operator, OpRole, Program, Variable, VarKind
 
 _NULL = PirType("NULL")
-# One list may be the operand of every operator, and each operator names all of its elements.
+# One list may be an operand of every operator, and each operator names all its elements.
 _MOST_ARGUMENTS = 4_000_000
-# The attributes that are one number, also where a file has a list of one.
+# The attributes that are one number, although a file may have a list of one.
 _NUMBERS = frozenset(("axis", "k", "depth", "maxlen", "dropout_prob", "scale", "min", "max"))
 _KINDS = {
     "dense_tensor_array": VarKind.TENSOR_ARRAY,
@@ -62,13 +62,13 @@ class Importer:
         self.roles = Roles(self.links.gradient_of)
         self.named: dict[int, str] = {}
         self.lists: dict[int, list[str]] = {}
-        """The names of the elements of values that are lists of tensors."""
+        """The names of the elements of each value that is a list of tensors."""
         self.types: dict[int, PirType] = {}
         self.constants: dict[int, PirConstant] = {}
         self.constant_ops: list[Operator] = []
         self.shape_notes: dict[int, str] = {}
         self.products: dict[int, str] = {}
-        """The product within the result of an operator that also adds."""
+        """The variable of the product in an operator that also adds, by the operator's result."""
         self.fetches: list[tuple[int, str]] = []
         self.feeds: list[str] = []
         self._serial = 0

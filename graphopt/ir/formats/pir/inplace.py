@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from graphopt.ir.formats.pir.rows import row_of
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp
 
-# Result -> operand, by position, where the slots do not say it.
+# Position of a result -> position of its operand, for pairs that the slots do not show.
 _PAIRS: dict[str, dict[int, int]] = {
     "array_write_": {0: 0},
     "assign_out_": {0: 1},

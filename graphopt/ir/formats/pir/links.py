@@ -16,7 +16,7 @@ from graphopt.ir.formats.pir.rows import GRAD, PirRow, base_name, row_of
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp, PirType
 from graphopt.ir.program import GRAD_SUFFIX
 
-# Of many operators of one type on one value only the last are looked at.
+# Only the last of many operators of one type on one value are candidates.
 _MOST_CANDIDATES = 64
 
 
@@ -95,7 +95,7 @@ class Links:
         own = dict(_slots(op, row))
         for key in self._keys(op, row, row.forward):
             last = self._candidates.get(key, [])[: -_MOST_CANDIDATES - 1 : -1]
-            # first those that have no gradient operator yet
+            # operators without a gradient operator first
             for forward in sorted(last, key=lambda found: id(found) in self._done):
                 slots = dict(_slots(forward, forward_row))
                 if self._fits(op, own, forward, slots):
@@ -127,7 +127,7 @@ class Links:
                 continue
             if value in results:
                 self.add(value, link.slots[plain])
-            else:  # where differentiation starts, no gradient operator made it
+            else:  # differentiation starts at a gradient that no gradient operator computed
                 self.gradient_of.setdefault(value, link.slots[plain])
 
     def add(self, value: int, of: int) -> None:

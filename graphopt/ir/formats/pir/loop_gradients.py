@@ -21,7 +21,7 @@ from graphopt.ir.formats.pir_json.records import PirBlock, PirOp
 from graphopt.ir.program import Operator
 
 STACK_OPERATORS = ("cf.stack_create", "cf.tuple_push", "cf.tuple_pop", "cf.has_elements")
-# The operators of the second loop's body that are not gradients: sums, and their initial values.
+# The operators of the second loop's body that are no gradients: sums, and their initial values.
 _BESIDES = frozenset(
     (
         *STACK_OPERATORS,
@@ -55,7 +55,7 @@ class LoopGradients:
         self.pairs: dict[int, Pair] = {}
         self.made: dict[int, Operator] = {}
         self._zeros: dict[int, int] = {}
-        """The value that zeros were made like, by the id of the zeros."""
+        """The operand of the `full_like` that made zeros, by the id of the zeros."""
         self._values: set[int] = set()
         everything = list(operators(block))
         constants = {r.id: constant_of(op) for op in everything for r in op.results[:1]}
@@ -93,7 +93,7 @@ class LoopGradients:
         if len(carried) != len(second.results) or len(first.operands) - 1 != len(first.results):
             return None
         found = [self._zeros.get(value, links.gradient_of.get(value)) for value in carried]
-        # A gradient that no operator gave is where differentiation starts; types and order show it.
+        # Differentiation starts at a gradient that no operator computed; type and order show it.
         left = [result for result in first.results if result.id not in found]
         targets: list[int] = []
         for result, target in zip(second.results, found, strict=True):

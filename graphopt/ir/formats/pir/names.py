@@ -14,7 +14,7 @@ from graphopt.ir.formats.pir.rows import base_name
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp
 from graphopt.ir.program import GRAD_SUFFIX
 
-# The attribute that names the value which an operator makes (result 0) or takes (operand 0).
+# The attribute that names an operator's result 0, or its operand 0.
 _NAMES_RESULT = {"builtin.parameter": "parameter_name", "pd_op.data": "name"}
 _NAMES_OPERAND = {
     "builtin.set_parameter": "parameter_name",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 Import = Callable[..., Any]
-"""(importer, operator): appends what the operator becomes."""
+"""(importer, operator): append the legacy operators of a PIR operator."""
 
 IMPORTS: dict[str, Import] = {}
 

@@ -28,10 +28,10 @@ class PirRow:
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """PIR attribute -> legacy attribute."""
     forward: str = ""
-    """For a gradient the PIR name of its forward operator."""
+    """The PIR name of a gradient's forward operator."""
 
 
-# Attributes that came after legacy; with another value than this the operator has no legacy form.
+# Attributes newer than legacy; with any other value the operator has no legacy form.
 NEWER: Mapping[str, Mapping[str, Any]] = {
     "adam": {"amsgrad": False},
     "adamw": {"amsgrad": False},
@@ -76,7 +76,7 @@ def _row(
     type: str, stated: OperatorSignature, renamed: Mapping[str, str], forward: str = ""
 ) -> PirRow:
     slots = tuple("" if slot == "-" else slot for slot in stated.outputs)
-    # `struct_name` is the layer that made the operator
+    # `struct_name` is the layer that created the operator
     names = {"struct_name": "op_namescope", **renamed}
     return PirRow(type, tuple(map(_operand, stated.inputs)), slots, names, forward)
 

@@ -51,7 +51,7 @@ class _Needs(NamedTuple):
     results: int
     attributes: Mapping[str, str] = {}
     alone: bool = False
-    """No more results than that."""
+    """True for exactly `results` results, not more."""
 
 
 _ONE = _Needs(1, 1)

@@ -10,7 +10,7 @@ from graphopt.ir.formats.pir_json.position import JsonPosition
 from graphopt.ir.formats.pir_json.records import PirAttribute
 from graphopt.ir.formats.pir_json.types import read_type
 
-# JSON has no such numbers: they stand under another key. Paddle writes "NaN" and reads "NAN".
+# JSON lacks these numbers: they have a key of their own. Paddle writes "NaN" and reads "NAN".
 _SPECIAL = {"NaN": math.nan, "NAN": math.nan, "INF": math.inf, "-INF": -math.inf}
 _INT32 = 1 << 31
 
@@ -34,7 +34,7 @@ def read_attribute(tree: Any, place: JsonPosition, depth: int = 0) -> PirAttribu
     if kind == "0.a_array":
         items = [read_attribute(item, where, depth + 1) for where, item in at.items(data)]
         return PirAttribute("a_array", tuple(items))
-    if kind.startswith("4.a_"):  # of distributed programs: nothing here reads them
+    if kind.startswith("4.a_"):  # kinds of distributed programs, which graphopt does not read
         return PirAttribute(_short(kind), None)
     reader = _READERS.get(kind)
     if reader is None:

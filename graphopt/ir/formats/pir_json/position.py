@@ -48,7 +48,7 @@ class JsonPosition:
         """Return the error for a file that exceeds a limit at this position."""
         return LimitError(f"{self.source}: {self.path}: {problem}")
 
-    # What a value must be; each returns it ----------------------------------------------------
+    # Checks of a value; each returns it -------------------------------------------------------
 
     def fields(
         self, value: object, required: Sequence[str], optional: Sequence[str] = ()

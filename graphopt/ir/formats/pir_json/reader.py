@@ -27,7 +27,7 @@ from graphopt.ir.formats.quote import quote
 
 # 0 marks files of development builds; 3.0 writes 1, 3.1 writes 2, 3.2 writes 3, 3.3 writes 4.
 VERSIONS = range(5)
-# Operators of other dialects have the dialect's name in place of a number.
+# Operators of other dialects start with the dialect's name instead of a number.
 _DIALECTS = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
 _PARAMETER_FLAGS = ("is_distributed", "is_parameter", "need_clip")
 _RESULT_FLAGS = ("stop_gradient", "persistable")
@@ -75,7 +75,7 @@ def _parse(data: bytes, source: str) -> Any:
         return found
 
     def integer(text: str) -> int:
-        # no field has a larger one, and long ones are slow to convert
+        # no field has a longer number, and long ones are slow to convert
         if len(text) > 20:
             raise FormatError(f"{source}: expected 64-bit integers, found {quote(text)}")
         return int(text)
@@ -100,7 +100,7 @@ class _PirReader:
         self.defined: set[int] = set()
         self.visible: set[int] = set()
         self.own: list[int] = []
-        """Values defined so far by the block that is being read."""
+        """The values defined so far by the block that is being read."""
         self.operators = 0
         self.blocks = 0
 
@@ -141,7 +141,7 @@ class _PirReader:
             raise place.over_limit(f"expected at most {self.limits.blocks} blocks, found more")
         fields = place.fields(tree, ("args", "ops"), ("#", "kwargs"))
         outer, self.own = self.own, []
-        # `kwargs` repeats `args`, and the writer lost the names
+        # `kwargs` repeats `args`, and the writer has lost the names
         (place / "kwargs").list_of(fields.get("kwargs", []))
         args = tuple(
             self.value(item, at, argument=True)
@@ -167,7 +167,7 @@ class _PirReader:
         results = tuple(self.value(item, at) for at, item in (place / "O").items(fields["O"]))
         attributes = self.attributes(fields["A"], place / "A")
         flags = self.flags(fields.get("OA", []), place / "OA")
-        # values inside the regions come after the results, which they do not see
+        # the regions define their values before the results, which they cannot read
         regions = self.regions(fields.get("regions", []), place / "regions", depth + 1)
         self.define(results, place / "O")
         return PirOp(name, operands, results, attributes, regions, flags)

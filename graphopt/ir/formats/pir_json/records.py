@@ -65,7 +65,7 @@ class PirOp:
     attributes: Mapping[str, PirAttribute]
     regions: tuple[tuple[PirBlock, ...], ...] = ()
     flags: Mapping[str, tuple[bool, ...]] = field(default_factory=dict[str, tuple[bool, ...]])
-    """For each result whether it stops gradients and whether it is persistable, where given."""
+    """For each result, whether it stops gradients and whether it is persistable, where given."""
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return the plain value of an attribute, or `default`."""

@@ -7,7 +7,7 @@ from typing import Any
 from graphopt.ir.formats.pir_json.position import JsonPosition
 from graphopt.ir.formats.pir_json.records import PirType
 
-# Element types by the file's name; None for those that graphopt has no dtype for.
+# Element types by the file's name; None for those without a graphopt dtype.
 _ELEMENTS: dict[str, str | None] = {
     "t_bool": "bool",
     "t_bf16": "bfloat16",

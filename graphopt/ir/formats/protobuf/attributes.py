@@ -20,7 +20,7 @@ from graphopt.ir.formats.quote import quote
 from graphopt.ir.operators import operators
 from graphopt.ir.program import AttrKind, Block, Operator, Variable
 
-# Where the message of each kind has its value; the names in the plural are lists.
+# The field for values of each kind; the plural names are lists.
 _FIELD = {
     AttrKind.INT: "i",
     AttrKind.FLOAT: "f",
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The kinds of attributes that operators of any type may have, or that lookups had, in no row.
+# Kinds of attributes that no row lists: of operators of any type, and of old lookups.
 _STRINGS = "epmap ex_states op_callstack op_role_var skip_eager_deletion_vars states table_names"
 _COMMON_KINDS = {
     **dict.fromkeys(_STRINGS.split(), AttrKind.STRINGS),
@@ -189,7 +189,7 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, float | complex) or _is_long(value)
 
 
-# Whether a value can be stored as a kind; the order is the one that `_value_kind` tries.
+# Tests whether a value fits a kind; `_value_kind` tries them in this order.
 _FITS: dict[int, _Test] = {
     AttrKind.BOOLEAN: _is(bool),
     AttrKind.INT: _is_int,

@@ -22,12 +22,12 @@ from graphopt.ir.formats.protobuf.wire import (
     varint_bytes,
 )
 
-# Field values by field name; an absent field has no key. Fields that the table does not know are
-# kept under UNKNOWN, as the bytes they came in.
+# Field values by field name; an absent field has no key. Fields missing in the table are kept under
+# UNKNOWN, as their original bytes.
 Message: TypeAlias = dict[str, Any]
 UNKNOWN = "?"
 
-# Reads the message between two positions, in place of `decode`.
+# Reads the message between two positions, instead of `decode`.
 SpanReader: TypeAlias = Callable[[int, int], Any]
 
 

@@ -26,7 +26,7 @@ from graphopt.ir.program import AttrKind, Block, Operator, Parameter, Program, V
 from graphopt.ir.program.location import Location
 
 _FRAME = re.compile(r'\s*File "([^"]+)", line (\d{1,9})')
-# Paddle's own frames, and those of the package that wraps its functions in decorators.
+# Paddle's own frames, and frames of the package whose decorators wrap its functions.
 _PADDLE = re.compile(r"(?:site|dist)-packages[\\/](?:paddle[\\/]|decorator)")
 
 
@@ -39,9 +39,9 @@ def callstack_location(lines: Sequence[str]) -> Location | None:
     return None
 
 
-# The release of Paddle whose operators have the versions that the table of operators states.
+# The release of Paddle that defines the operator versions of the table of operators.
 PADDLE_VERSION = 2006002
-# Where VarType has the tensor description of each kind of variable; in some it is wrapped together
+# VarType's field with the tensor description, by kind of variable; some fields wrap it together
 # with a LoD level.
 _TENSOR_FIELD = {
     VarKind.DENSE_TENSOR: "lod_tensor",
@@ -182,7 +182,7 @@ class _ProgramReader:
             )
         code = tensor["data_type"]
         dtype = as_dtype(code) if code in _DTYPE_CODES else None
-        # Any negative number means unknown: Paddle multiplies -1 with known dimensions.
+        # Any negative number means unknown: Paddle multiplies -1 by known dimensions.
         return tuple(max(dim, -1) for dim in dims), dtype, lod_level
 
     def operator(self, block: Block, start: int, stop: int) -> Operator:
@@ -195,7 +195,7 @@ class _ProgramReader:
         def attribute(start: int, stop: int) -> None:
             name, kind, value = read_attribute(self.wire, start, stop)
             name = sys.intern(name)
-            # Paddle 2.6 repeats some attributes; copies that agree do no harm.
+            # Paddle 2.6 repeats some attributes; equal copies are accepted.
             if name in attrs and (kinds[name], repr(attrs[name])) != (kind, repr(value)):
                 raise self.wire.error(
                     start,
@@ -303,7 +303,7 @@ def _repeat(
     return encode(kind, {**{k: v for k, v in old.items() if k not in modelled}, **message})
 
 
-# The fields that variables and operators carry themselves; false flags have no field.
+# The fields that variables and operators represent themselves; a false flag has no field.
 _MODELLED = {
     VARIABLE.name: ("name", "type", "persistable", *_FLAGS),
     OPERATOR.name: ("inputs", "outputs", "type", "attrs"),

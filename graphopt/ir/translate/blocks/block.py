@@ -29,9 +29,9 @@ from graphopt.ir.translate.blocks.outer_path import bring_in
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
 Elements = tuple[SSAValue | None, ...]
-"""A tensor array: the value at each position, None at unwritten ones."""
+"""A tensor array: the value at each position, None if unwritten."""
 Array = Elements | SSAValue
-"""A tensor array, or an open one, which is one tensor: see `arrays.py`."""
+"""A tensor array, or an open array, which is one tensor: see `arrays.py`."""
 
 SKIPPED = frozenset(("feed", "fetch"))
 
@@ -46,18 +46,18 @@ class BlockFrame:
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     written: dict[str, None] = field(default_factory=dict[str, None])
     before_loop: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    """Loop variables before the loop that changed them in place."""
+    """The values of loop variables before the loop that changed them in place."""
     partial: dict[str, str] = field(default_factory=dict[str, str])
-    """Names that only one branch wrote, with the condition of that branch."""
+    """The names that only one branch wrote, with the condition of that branch."""
     selected: dict[tuple[str, str], SSAValue] = field(default_factory=dict[Any, SSAValue])
-    """Result of `select_input` for a name of the false and one of the true branch."""
+    """The result of `select_input`, by the names in the false and the true branch."""
     chosen: dict[tuple[str, str], str] = field(default_factory=dict[Any, str])
-    """As `selected`, the name of the branch that is known to be taken."""
+    """The name in the branch known to be taken; the keys are as in `selected`."""
     deferred: dict[Operator, Operator] = field(default_factory=dict[Operator, Operator])
-    """The operator of a false branch, and the one of its true branch, made together with it."""
+    """The operator of a false branch -> the one of its true branch, parsed together with it."""
 
     ended: bool = False
-    """True when its last op has the rest of the block."""
+    """True when the last op of the block contains the rest of it."""
 
     def owns(self, name: str) -> bool:
         """True for a variable local to this block: declared here and not persistable."""
@@ -80,17 +80,17 @@ class BlockParser(ABC):
         self.handlers = handlers
         self.frames = [BlockFrame(program.global_block(), target)]
         self.targets: list[IrBlock] = []
-        """The blocks of regions so far."""
+        """The blocks of the regions created so far."""
         self.translator = Translator(target, self.read)
         self.known = KnownValues()
         self.reader: Operator | None = None
         self.unrolled = 0
         self.in_one = False
-        """True where an open branch in the function itself takes the rest of it into its sides."""
+        """True if an open branch of the function takes the rest of the program into its sides."""
         self.wanted: frozenset[str] = frozenset()
         """The names that are read after the last operator."""
         self.sides_read: dict[Operator, int] = {}
-        """The number of sides of each open branch that were looked up."""
+        """For each open branch, the number of its sides that were looked up."""
         self.translator.trains = any(
             op.type == GRAD_TYPE for block in program.blocks for op in block.ops
         )
@@ -271,7 +271,7 @@ def value_name(name: str) -> str:
         name = _OTHER_SCRIPTS.sub("@", normalize("NFKD", name).translate(_ACCENTS))
         name = name if any(map(str.isalnum, name)) else "v"
     valid = _NOT_IN_NAMES.sub("$", name)
-    # xDSL takes an underscore and a number at the end for its own, so that of _5 nothing is left
+    # xDSL takes a trailing underscore and number as its own suffix: nothing is left of `_5`
     return valid if valid[:1].isidentifier() or valid.startswith(("$", ".", "-")) else f"v{valid}"
 
 

@@ -36,7 +36,7 @@ from graphopt.ir.translate.blocks.open_branches import (
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
 from graphopt.ir.translate.blocks.undefined import is_undefined, zeros_like
 
-# The second one is what Paddle's inference passes make of the first.
+# Paddle's inference passes replace the first type by the second.
 _CONDITIONAL = ("conditional_block", "conditional_block_infer")
 
 
@@ -55,7 +55,7 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
         both = _Branches(opposite, None, op)
     arrays = list(dict.fromkeys(n for side in both.ops for n in arrays_written(parser, side)))
     holds = side_of(parser, op)
-    if holds is None:  # the side that is not taken may not fit the values there are
+    if holds is None:  # a side that is not taken may not fit the known values
         holds = parser.known.truth(parser.read(both.condition))
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
@@ -344,7 +344,7 @@ def _side(
     outside = parser.find(name)
     if outside is not None:
         return outside
-    # a Python number that a branch returned is a constant, which follows the branches
+    # a Python number that a branch returned is a constant operator after the branches
     for op in select.block.ops:
         if op is select:
             return None
@@ -365,7 +365,7 @@ def _writing_to(parser: BlockParser, target: IrBlock) -> Generator[None]:
 
 def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     names = op.input("X")
-    if len(set(names)) == 1 and parser.is_array(names[0]):  # both branches wrote into one array
+    if len(set(names)) == 1 and parser.is_array(names[0]):  # both branches wrote to one array
         parser.frame.arrays[op.output("Out")[0]] = parser.array(names[0])
         return {}
     chosen = parser.frame.chosen.get((names[0], names[1])) if len(names) == 2 else None

@@ -29,7 +29,7 @@ def declare_types(program: Program, source: str) -> None:
     is_open = any(UNKNOWN in block.var(name).shape for name in feeds)
     if is_open and parser.failed:
         program.fixed_feeds = ()
-    # a side of a branch that no sizes take may not fit, and only the run decides which one that is
+    # a side of a branch may fit no sizes, and only the run decides which side it takes
     may_not_run = is_open and len(program.blocks) > 1
     refused = [
         error
@@ -60,7 +60,7 @@ class _Declaring(Parser):
         super().__init__(program, feeds, types, numbers)
         self.failed: list[tuple[Operator, GraphoptError]] = []
         self.lost: set[str] = set()
-        """The names that have no value here, as what writes them could not be translated."""
+        """The names without a value, because their operator could not be translated."""
 
     def step(self, op: Operator) -> None:
         if any(name in self.lost for name in _names_read(op)):
@@ -71,7 +71,7 @@ class _Declaring(Parser):
         except GraphoptError as error:
             self.lost.update(op.output_arg_names)
             self.failed.append((op, error))
-        except LookupError:  # of what an operator inside left out
+        except LookupError:  # a value that an inner operator failed to write
             self.lost.update(op.output_arg_names)
         _pass_stops_on(op)
 

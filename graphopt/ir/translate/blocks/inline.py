@@ -11,7 +11,7 @@ from graphopt.ir.program import Block, Operator
 from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.blocks.block import BlockParser
 
-# What the loops of one program may unfold into.
+# The most operators that the loops of one program may unroll into.
 _MOST_UNROLLED = 20_000
 
 

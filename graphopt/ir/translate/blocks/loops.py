@@ -87,7 +87,7 @@ class _TranslatedLoop:
             unrolls = is_open if starts else None in types.values()
             if not starts and not (unrolls and may_unroll):
                 self.types = {n: self._widen_type(n, last) for n, last in lasts.items()}
-            made.erase(safe_erase=False)  # its uses of outer values must not remain
+            made.erase(safe_erase=False)  # a discarded body must not keep uses of outer values
             if unrolls and may_unroll:
                 self.parser.translator.random_ops = counted
                 return None
@@ -245,7 +245,7 @@ def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 LOOPS: Mapping[str, Handler] = {"while": _while, "recurrent": _recurrent}
 
 
-# A loop that runs longer than this is not followed to its end.
+# Loops with more iterations are not followed to their end.
 MOST_TRIPS = 2048
 
 

@@ -38,7 +38,7 @@ def _at(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     given = emit(Cast, op, parser.read(op.input("X")[1]), dtype="int64").results[0]
     at = emit(Reshape, op, given, shape=(1,)).results[0]
     zero = emit(AssignValue, op, shape=(1,), values=(0,), dtype="int64").results[0]
-    # a position below 0 counts from the end
+    # a negative position counts from the end
     is_below = emit(LessThan, op, at, zero).results[0]
     from_end = emit(Add, op, at, _open_length(parser, op, array)).results[0]
     at = emit(Where, op, is_below, from_end, at).results[0]

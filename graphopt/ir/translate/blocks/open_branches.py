@@ -20,7 +20,7 @@ from graphopt.ir.program.open_branches import TAKEN, OpenBranchError, Place
 from graphopt.ir.translate.blocks.block import BlockParser
 from graphopt.ir.translate.operators.translator import locate_error
 
-# what a frame knows of its names
+# the fields of a frame that hold its names
 _NAMES = ("values", "arrays", "written", "before_loop", "partial", "selected", "chosen", "deferred")
 
 

@@ -36,9 +36,9 @@ from graphopt.ir.translate.blocks.open_branches import OpenBranch, keep_conditio
 from graphopt.ir.translate.blocks.pylayers import PYLAYERS
 from graphopt.ir.translate.gradients.raising import plan_gradients
 
-# a shape, -1 for any size, and a dtype
+# a shape, with -1 for any size, and a dtype
 FeedType = tuple[Sequence[int], str]
-# the numbers of a feed, row by row
+# the elements of a feed, in row-major order
 Numbers = tuple[float, ...]
 
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **ONNX_SEQUENCES, **PYLAYERS, **FEEDS}
@@ -80,7 +80,7 @@ def parse_program(
         error.feeds = parser.deciding_feeds(error.values)
         raise
     except ProgramError as error:
-        # one in a side of a branch, which may not be the one that these numbers take
+        # the error may be in a side of a branch that these numbers do not take
         found = parser.deciding_feeds(error.conditions)
         if not found:
             raise

@@ -18,7 +18,7 @@ from graphopt.ir.translate.gradients.flow import NOTHING, Contribution, Gradient
 from graphopt.ir.translate.gradients.versions import OpPosition, VersionedName
 from graphopt.ir.translate.operators.updates import updates_parameters
 
-# the derivatives that depend on inputs by the piece of a line that they are on, at most
+# derivatives that depend on inputs at most by the piece of a piecewise linear function
 _BY_PIECE = ("linear", "shape", "piecewise")
 
 
@@ -64,10 +64,10 @@ class BackwardPass:
         self.members = set(members)
         self.is_second = any(link.forward in self.flow.links for link in self.links)
         self.total: dict[VersionedName, Terms] = {}
-        """All contributions of this pass to a value."""
+        """For each value, all contributions of this pass to its gradient."""
         self.absorbed = set(members)
         self.stopped: dict[VersionedName, None] = {}
-        """Values whose gradients are not passed on to the operator that made them."""
+        """Values whose gradients are not propagated to the operators that computed them."""
 
     def raise_derivative(self) -> tuple[Raised, set[int]]:
         """Match the pass as one derivative; return it with the operators that it replaces.

@@ -39,7 +39,7 @@ class GradientLink:
     later: Mapping[OpPosition, VersionedName] = field(
         default_factory=dict[OpPosition, VersionedName]
     )
-    """Inputs that were overwritten since, taken with their present values."""
+    """Inputs that were overwritten since; the gradient operator reads the later values."""
 
 
 def base_name(name: str) -> str | None:
@@ -89,7 +89,7 @@ def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
             continue
         read, written = reads.get(place), writes.get(place)
         if read is None and written is None:
-            # gradients of gradients have other slot names
+            # gradients of gradients use other slot names
             if value not in known and not _takes_cotangent(versions, forward, value):
                 return None
         elif value in (read, written) or _is_in_place(value, read, writes):

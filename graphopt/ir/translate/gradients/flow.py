@@ -44,7 +44,7 @@ class GradientFlow:
         self.links: dict[int, GradientLink] = {}
         self.zeros: set[VersionedName] = set()
         self.pure: dict[VersionedName, tuple[VersionedName, Terms]] = {}
-        """Sums of contributions only: the value whose gradient they are, and their terms."""
+        """For each sum of contributions only: the value whose gradient it is, and its terms."""
         self.sums: dict[VersionedName, int] = {}
         taken: dict[int, set[OpPosition]] = {}
         for at, op in enumerate(ops):

@@ -41,7 +41,7 @@ class GradientPlan:
     parameters: dict[VersionedName, VersionedName] = field(
         default_factory=dict[VersionedName, VersionedName]
     )
-    """Gradients that updates take from a pass that was not raised, and their parameters."""
+    """Gradient -> parameter, for gradients that updates read from a pass that was not raised."""
 
 
 def plan_gradients(
@@ -67,7 +67,7 @@ class _Planner:
         kept = {n for op in ops for n in op.output_arg_names if self._is_state(n)}
         self.read_at_end = {self.versions.last(name) for name in (*fetches, *sorted(kept))}
         self.also_read: set[VersionedName] = set()
-        """Values that derivatives found so far need."""
+        """Values that the derivatives found so far need."""
 
     def _is_state(self, name: str) -> bool:
         variable = self.block.find_var(name)

@@ -59,7 +59,7 @@ def _same_mask(forward: Operator, op: Operator) -> bool:
     return forward.input("Mask") == op.input("Mask")
 
 
-# (forward type, type of the operator that computes its gradient) -> whether it does
+# (forward type, type of the operator that computes its gradient) -> test of whether it does
 TRANSPOSES: Mapping[tuple[str, str], Transpose] = {
     ("scale", "scale"): _same_scale,
     ("sum", "scale"): _keeps,

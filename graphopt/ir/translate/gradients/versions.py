@@ -29,8 +29,8 @@ class OpPosition(NamedTuple):
 
 Mentions = dict[OpPosition, VersionedName]
 _AGAIN = re.compile(r"\.subprog_\d+$")
-# What an operator reads or writes without a slot of its own: inside its block, or where a branch
-# that is not taken leaves the value from before.
+# The slot for reads and writes without a slot: inside an operator's block, or of the earlier value
+# that a branch keeps when it is not taken.
 HIDDEN = "@hidden"
 _BRANCHES = ("conditional_block", "conditional_block_infer")
 

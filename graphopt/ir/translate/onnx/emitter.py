@@ -31,8 +31,8 @@ from graphopt.ir.translate.onnx.naming import OPSET, element_type
 from graphopt.ir.translate.operators.emitter import Emitter
 
 END = 2**31 - 1
-"""The end of any axis, for Slice."""
-# Whole numbers up to this one are floats, too.
+"""An end past the end of any axis, for Slice."""
+# Integers up to this one are exact as floats.
 _EXACT = 2**53
 
 
@@ -109,7 +109,7 @@ class OnnxEmitter(Emitter):
         found = tuple(array.shape if shape is None else shape)
         flat = array.ravel().tolist()
         if array.dtype.kind in "iu" and any(abs(number) > _EXACT for number in flat):
-            # an attribute is a float, which would not have all digits
+            # attributes are floats, which would lose digits
             high, low = ([number >> 32 for number in flat], [number % 2**32 for number in flat])
             parts = [
                 self(AssignValue, shape=found, values=part, dtype=dtype) for part in (high, low)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphopt.ir.dtypes import DType, find_dtype
 from graphopt.ir.program import Program
 
-# The attribute of an operator that has the version of ONNX's operators which it belongs to.
+# The attribute with the version of the ONNX operator set that an operator belongs to.
 OPSET = "onnx_opset"
 _PREFIX = "onnx"
 
@@ -26,7 +26,7 @@ def opset_of(program: Program) -> int:
     return max((op.attrs.get(OPSET, 0) for op in ops if is_onnx_type(op.type)), default=0)
 
 
-# The name of each element type by its number in TensorProto.DataType.
+# The name of each element type, by its number in TensorProto.DataType.
 _ELEMENTS = {
     1: "float32",
     2: "uint8",

@@ -57,7 +57,7 @@ class _Entry:
         return {name: value for name, value in pairs if name != EMPTY}
 
 
-# Attributes that say where an operator comes from.
+# Attributes that describe the origin of an operator.
 _NOTES = frozenset((OPSET, "op_role", "op_callstack", "op_namescope", "op_device"))
 
 

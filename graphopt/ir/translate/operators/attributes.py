@@ -73,7 +73,7 @@ def check_read(op: Operator) -> None:
     row, attributes = operators().get(op.type), op.attrs
     if row is None or not isinstance(attributes, Attributes):
         return
-    # of operators that Paddle 2.6.2 lacks, attributes may be unrecorded; those of our own are ours
+    # graphopt's own operators are not checked; others that Paddle 2.6.2 lacks may be unrecorded
     is_listed = row.only != "graphopt" and bool(row.attributes or not row.only)
     for name in sorted(attributes.stated - attributes.read - HINTS):
         value = attributes.read_silently(name)
@@ -103,34 +103,34 @@ def _words(text: str) -> frozenset[str]:
 
 
 HINTS = _words(
-    # who made an operator, and where it runs
+    # origin and device of an operator
     "op_role op_role_var op_namescope op_callstack op_device force_cpu place_type dst_place_type "
     "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@ "
-    # how kernels compute
+    # settings of kernels
     "use_mkldnn use_onednn use_cudnn mkldnn_data_type use_quantizer workspace_size_MB "
     "exhaustive_search is_test im2col_step min_row_size_to_use_multithread numeric_stable_mode "
     "multi_precision save_intermediate_out rng_name use_addto force_fp32_output stable "
-    # repeats other attributes, slots and variables
+    # repetitions of other attributes, slots and variables
     "in_dtype infer_flags interp_method num return_index return_inverse return_counts "
     "return_softmax is_forward fix_seed dropout_fix_seed unpooling_type "
-    # Paddle's static kernels ignore it as well
+    # ignored by Paddle's static kernels, too
     "rescale_grad "
-    # tables that are spread over servers
+    # tables distributed over servers
     "is_sparse is_distributed remote_prefetch trainer_id epmap table_names height_sections entry "
     "entry_config grad_inplace slot table_class "
     # one buffer for many tensors
     "check_name copy_data persist_output align_size use_align concated_shapes concated_ranks "
     "user_defined_size_of_dtype "
-    # notes of tools that quantise
+    # notes of quantization tools
     "with_quant_attr skip_quant quantization_type"
 )
 """Attributes that change no result."""
 
-# Endings of the notes that tools for quantising leave on any operator.
+# Endings of the attributes that quantization tools add to any operator.
 _NOTES = ("_threshold", "_scale", "_bits", "bit_length")
 
 USUAL: Mapping[str, Sequence[Any]] = {
-    # parts that oneDNN fuses into an operator, and the scales of its integer kernels
+    # parts that oneDNN fuses into an operator, and scales of its integer kernels
     **dict.fromkeys(("fuse_relu", "fuse_brelu", "fuse_with_relu"), (False,)),
     **dict.fromkeys(("fuse_residual_connection", "fuse_relu_before_depthwise_conv"), (False,)),
     **dict.fromkeys((f"fused_reshape_{slot}" for slot in ("X", "Y", "Out")), ([],)),
@@ -144,7 +144,7 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "transpose_Q": (False,),
     "transpose_K": (True,),
     "transpose_V": (False,),
-    # other numbers on the diagonal of a random matrix
+    # values on the diagonal of a random matrix
     "diag_num": (0,),
     "diag_step": (0,),
     "diag_val": (1.0,),
@@ -163,4 +163,4 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "quant_min_bound": (0.0,),
     "use_global_beta_pow": (False,),
 }
-"""Meaningful attributes with the values that are understood."""
+"""Attributes that change results, with their supported values."""

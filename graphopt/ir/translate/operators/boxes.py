@@ -32,7 +32,7 @@ from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# the slot with the lengths of what earlier batches have found
+# the slot with the sequence lengths of the state from earlier batches
 _STATES = "StateLengths"
 
 

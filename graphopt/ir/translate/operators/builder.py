@@ -28,9 +28,9 @@ class OpBuilder:
         self.read = read
         self.random_ops = 0
         self.trains = False
-        """True when gradients are taken of what is translated."""
+        """True if gradients of the translated operators are taken."""
         self.only_types = False
-        """True when the ops are made for the types of their results, and inputs are only types."""
+        """True if ops are created only for their result types, from the types of inputs."""
 
     def emit(
         self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any

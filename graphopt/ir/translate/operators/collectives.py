@@ -8,7 +8,7 @@ from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# the numbers that stand for reductions in Paddle 1.8
+# reductions, indexed by their numbers in Paddle 1.8
 _BY_NUMBER = ("sum", "prod", "max", "min")
 
 

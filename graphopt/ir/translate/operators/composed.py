@@ -263,7 +263,7 @@ def mean_iou(emit: Emitter) -> Written:
     right = emit(Sum, emit(Multiply, is_found, same), axis=(0,))
     every = emit(Sum, emit(Add, is_found, is_wanted), axis=(0,))
     wrong = emit(Subtract, every, emit.scale(right, 2.0))
-    # of earlier batches
+    # add the counts of earlier batches
     for number in emit.inputs("InWrongs"):
         wrong = emit(Add, wrong, emit(Cast, number, dtype="float32"))
     for number in emit.inputs("InCorrects"):

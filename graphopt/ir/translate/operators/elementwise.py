@@ -61,7 +61,7 @@ def align_ranks(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSA
     return x, y
 
 
-# beyond it the exact formula gives the same float32
+# from this threshold on, the exact formula gives the same float32
 _FAR = 20.0
 
 
@@ -79,7 +79,7 @@ def mish(emit: Emitter) -> Written:
     limit = emit(FullLike, x, value=threshold)
     low = emit(LessThan, x, emit.scale(limit, -1.0))
     plus = emit(Where, emit(LessThan, limit, x), x, emit(Softplus, x))
-    # exp of a large x would be infinite, and its derivative no number
+    # exp of a large x would be infinite, and its derivative NaN
     plus = emit(Where, low, emit(Exp, emit(Minimum, x, limit)), plus)
     return emit.results(Out=emit(Multiply, x, emit(Tanh, plus)))
 

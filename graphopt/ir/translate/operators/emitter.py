@@ -31,7 +31,7 @@ from graphopt.ir.translate.operators.properties import names_variables, row_attr
 from graphopt.ir.translate.operators.table import BY_TYPE, DialectRow
 
 Written = dict[str, SSAValue]
-"""The values of the variable names that an operator writes."""
+"""The values that an operator writes, by variable name."""
 
 
 class Emitter:
@@ -75,7 +75,7 @@ class Emitter:
         return itertools.islice(itertools.dropwhile(self._is_other, self.op.block.ops), 1, None)
 
     def _is_other(self, op: Operator) -> bool:
-        # the operator is a copy with other attributes, which shares its slots
+        # `self.op` is a copy with other attributes, which shares the slots of the original
         return op.outputs is not self.op.outputs
 
     def read(self, name: str) -> SSAValue:
@@ -231,7 +231,7 @@ class Emitter:
             names = [name for slot in row.outputs for name in self.op.output(slot)]
             return dict(zip(names, made, strict=True))
         written: Written = {}
-        # an optional result, which is the last one, may be absent
+        # the last result may be optional, and absent
         for slot, result in zip(row.outputs, made, strict=False):
             for name in self.op.output(slot):
                 if name != EMPTY:

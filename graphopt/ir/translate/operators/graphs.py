@@ -16,7 +16,7 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
 _MESSAGES = {"ADD": Add, "MUL": Multiply}
-# Paddle's names of reductions, and those of `put_along_axis`
+# Paddle's name of a reduction -> the name in `put_along_axis`
 _REDUCTIONS = {"SUM": "add", "MEAN": "mean", "MIN": "amin", "MAX": "amax"}
 
 

@@ -34,7 +34,7 @@ def interpolate_v2(emit: Emitter) -> Written:
     op, row, x = emit.op, emit.row, emit.input("X")
     size = [emit.attr(name) for name in ("out_d", "out_h", "out_w")]
     size = size[5 - rank_of(x.type) :]
-    # one tensor has all sizes, or each has a tensor of its own
+    # one tensor holds all sizes, or each size has a tensor of its own
     pieces = [name for name in op.input("SizeTensor") if name != EMPTY]
     given = pieces or [name for name in op.input("OutSize") if name != EMPTY]
     like = _find_measured_images(emit.read(given[0])) if len(given) == 1 else None
@@ -106,7 +106,7 @@ def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue 
         return None
     first = 1 if last else 2
     own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(first,), ends=(first + rank,))
-    # as Paddle: a product in float32, without its fraction
+    # as in Paddle: a float32 product, truncated
     large = emit(Multiply, emit(Cast, own, dtype="float32"), emit.reshape(factor, 1))
     return emit(Cast, large, dtype="int64")
 

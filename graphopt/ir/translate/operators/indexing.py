@@ -119,7 +119,7 @@ def translate_slice(emit: Emitter) -> Written:
 
 
 _Bound = int | SSAValue
-# the end of a slice without one, past the end of any axis
+# the default end of a slice, past the end of any axis
 _END = 2**31 - 1
 
 
@@ -139,7 +139,7 @@ def _bounds(emit: Emitter, kind: str, count: int) -> list[_Bound] | None:
         values = [whole]
     if not values:
         return [int(number) for number in emit.op.attr(kind.lower())]
-    # numbers are attributes as well, and -1 there stands for a tensor
+    # known bounds are attributes, too, where -1 stands for a tensor
     written = emit.several(kind.lower())
     written = written if len(written) == len(values) else [-1] * len(values)
     return [

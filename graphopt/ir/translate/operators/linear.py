@@ -45,7 +45,7 @@ def matmul(emit: Emitter) -> Written:
     emit.only_constants_besides("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
     flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}") for c in "xy"}
-    # vectors are a row and a column, so transposes make matrices of them
+    # x is a row and y a column, so a transpose makes a vector a matrix
     if rank_of(x.type) == 1 and flags["transpose_x"]:
         x = emit.reshape(x, 1, -1)
     if rank_of(y.type) == 1 and flags["transpose_y"]:

@@ -36,7 +36,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, same_shape, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# the logarithm of zero is the negative of this
+# the logarithm of zero counts as the negative of this
 _LARGEST = 1e20
 
 
@@ -49,7 +49,7 @@ def cross_entropy(emit: Emitter) -> Written:
         logarithm = emit(Clip, emit(Log, x), min=-_LARGEST, max=_LARGEST)
         terms = emit(Multiply, label, logarithm)
         return emit.results(Y=emit.scale(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
-    # the label may lack the axis of one element, and so does the result then
+    # if the label lacks the last axis, of size 1, so does the result
     bare = rank_of(label.type) < rank_of(x.type)
     loss = emit.all(
         CrossEntropyWithSoftmax,
@@ -61,7 +61,7 @@ def cross_entropy(emit: Emitter) -> Written:
     loss = emit(Squeeze, loss, axis=(-1,)) if bare else loss
     written = emit.results(Y=loss)
     if emit.op.output("MatchX"):
-        # the probability of the label, 0 for one that is ignored
+        # the probability of the label; 0 for an ignored label
         ignored = emit(FullLike, label, value=emit.attr("ignore_index"))
         counts = emit.like(emit(NotEqual, label, ignored), loss)
         match = emit(Multiply, emit(Exp, emit.scale(loss, -1.0)), counts)

@@ -13,7 +13,7 @@ from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.updates import update
 
 _MERGED = "merged_"
-# attributes that are lists with an element for each parameter
+# attributes that may be lists with one element per parameter
 _LISTS = ("regularization_method", "regularization_coeff")
 
 
@@ -49,5 +49,5 @@ def _one(op: Operator, slot: str, names: Sequence[str], i: int) -> list[str]:
 def _of(name: str, value: Any, i: int) -> Any:
     if name not in _LISTS or isinstance(value, (str, float, int)):
         return value
-    # as in Paddle, without a list nothing is regularised
+    # as in Paddle, an empty list means no regularization
     return value[i] if value else "" if name == _LISTS[0] else 0.0

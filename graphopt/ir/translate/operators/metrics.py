@@ -94,7 +94,7 @@ def _averages(emit: Emitter, state: SSAValue) -> SSAValue:
         shares = [_share(emit, right, other) for other in (false, missed)]
         precision, recall = (emit.reshape(emit(Mean, share), 1) for share in shares)
         product = emit.scale(emit(Multiply, precision, recall), 2.0)
-        # where both are 0, so is the product
+        # if both are 0, so are the product and the quotient
         both = emit(Add, precision, recall)
         numbers += [precision, recall, emit(Divide, product, _or_one(emit, both))]
     return emit(Cast, emit(Concat, numbers, axis=0), dtype="float64")

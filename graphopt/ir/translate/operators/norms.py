@@ -35,7 +35,7 @@ def norm(emit: Emitter) -> Written:
     return emit.results(Norm=length, Out=emit(Divide, x, length))
 
 
-# the end of a dimension, whatever its size
+# an end past the end of any axis
 _END = 2**31 - 1
 
 

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# the largest numbers of the two kinds of float8
+# the largest numbers of float8_e4m3fn and float8_e5m2
 _FLOAT8 = (448.0, 57344.0)
 
 

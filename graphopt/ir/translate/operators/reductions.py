@@ -42,7 +42,7 @@ def along_an_axis(emit: Emitter) -> Written:
 @translates("arg_max", "arg_min")
 def extreme_place(emit: Emitter) -> Written:
     """Translate arg_max or arg_min; with `keepdims` the index in a 0-D tensor is [1]."""
-    attrs = {"dtype": "int64"} if emit.attr("dtype") < 0 else {}  # as Paddle 1.8 wrote its default
+    attrs = {"dtype": "int64"} if emit.attr("dtype") < 0 else {}  # Paddle 1.8's default
     return _of_one_element(emit, to_number=not emit.attr("keepdims"), **attrs)
 
 

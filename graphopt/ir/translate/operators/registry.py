@@ -14,8 +14,8 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 Translation = Callable[[Emitter], Written]
 TRANSLATIONS: dict[str, Translation] = {}
 
-# The operators of other vocabularies, by the first part of their type, and where these are
-# translated; imported when a program has one.
+# The package that translates the operators of another vocabulary, by the first part of their type;
+# imported when a program has such an operator.
 _OTHERS = {"onnx": "graphopt.ir.translate.onnx.ops"}
 
 

@@ -39,7 +39,7 @@ from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
 _UNIFORM, _LOG_UNIFORM, _CUSTOM = range(3)
-# Paddle's number for an infinity
+# Paddle's substitute for infinity
 _TOLERABLE = 1e20
 
 
@@ -112,7 +112,7 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
             # as in Paddle, the last class is never drawn
             place = emit.scale(emit(Exp, emit.scale(drawn, math.log(classes))), 1.0, -1.0)
         found = emit(Cast, emit(Floor, place), dtype="int64")
-    # rounding must not lead past the last class
+    # rounding must not exceed the last class
     last = classes - 2 if kind == _LOG_UNIFORM else classes - 1
     return emit(Minimum, found, emit(FullLike, found, value=last))
 
@@ -168,7 +168,7 @@ def sample_logits(emit: Emitter) -> Written:
         less = emit.scale(emit(Concat, [none, hits], axis=1), -_TOLERABLE)
         chosen = emit(Add, chosen, less)
     logs = emit(Clip, emit(Log, chances), min=-_TOLERABLE, max=_TOLERABLE)
-    # the own classes are the first ones
+    # a row's own classes come first
     place = emit(Cumsum, emit(FullLike, first, value=1.0, dtype="int64"), axis=1)
     return emit.results(
         Samples=samples,
@@ -189,7 +189,7 @@ def _log_uniform(
             "classes; their number must be known and not smaller"
         )
     chance = np.log1p(1 / (np.arange(classes) + 1.0)) / math.log(classes + 1)
-    # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
+    # the largest log(chance) + Gumbel noise: a draw of classes without replacement
     attrs: dict[str, Any] = {"dtype": "float32", "min": 1e-7, "max": 1.0}
     noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed"), **attrs)
     gumbel = emit.scale(emit(Log, emit.scale(emit(Log, noise), -1.0)), -1.0)

@@ -46,11 +46,11 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
     if not sources:
         return {}
     gradients = [emit.read(source) for source in sources]
-    # a number times 0 is 0 if it is finite, else NaN; XLA compiles sums quicker than reduced flags
+    # x * 0 is NaN unless x is finite; XLA compiles sums faster than reductions of flags
     finite = [emit(Isfinite, emit(Sum, _times(emit, x, nothing))) for x in gradients]
     bad = emit(LogicalNot, emit(Stack, finite))
     if _become_zeros(emit):
-        # no two kernels would be the same with factors that are parts of one array
+        # slices of one array as factors would make each kernel a different one
         factors: Sequence[SSAValue] = [inverse] * len(finite)
     else:
         before = _some_before(emit, bad, len(finite))

@@ -46,9 +46,9 @@ from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
-# operators whose results are dense
+# operators with dense results
 _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_max", "mean")
-# the slots in which operators give the lengths of their results
+# the slots that hold the sequence lengths of results
 _COUNTS = ("NmsRoisNum", "RpnRoisNum", "RoisNum", "OutLengths")
 
 
@@ -59,7 +59,7 @@ def declare_lengths(program: Program, feeds: Sequence[str]) -> None:
     names of their lengths.
     """
     block = program.global_block()
-    # on sequences are the operators that this file translates
+    # operators on sequences are the operators that this file translates
     translations = (TRANSLATIONS.get(op.type) for op in block.ops)
     if any(found is not None and found.__module__ == __name__ for found in translations):
         for name in feeds:
@@ -140,7 +140,7 @@ def sequence_conv(emit: Emitter) -> Written:
     emit.only("X", "Filter", "PaddingData", SLOT)
     if emit.attr("contextStride") != 1:
         raise UnsupportedError("sequence_conv with a stride")
-    # without training the padding is 0, whatever the slot has
+    # a padding that is not trained is 0, whatever the slot holds
     padding = emit.input("PaddingData") if emit.attr("paddingTrainable") else None
     attrs = {
         "context_length": emit.attr("contextLength"),

@@ -27,7 +27,7 @@ from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, rank_of, shape_
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
-# known numbers, or the tensor that has them
+# known numbers, or the tensor that holds them
 _Numbers = SSAValue | Sequence[int]
 
 _SUCCESSORS = {
@@ -173,7 +173,7 @@ def crop(emit: Emitter) -> Written:
         ends = [far if size == -1 else at + size for _, at, size in pairs]
         axes = tuple(range(rank))
         return emit.results(Out=emit(Slice, x, axes=axes, starts=offsets, ends=ends))
-    # a slice would end where x does, and how far that is only the run knows
+    # a slice would be clipped to x, whose size only the run knows
     return emit.results(Out=emit(Crop, x, shape=sizes, offsets=offsets))
 
 
@@ -189,7 +189,7 @@ def _block(emit: Emitter, x: SSAValue, sizes: _Numbers, offsets: _Numbers) -> SS
     out = emit.dynamic(Crop, [x], attrs, tensors)[0]
     if "shape" not in tensors or emit.op.input("Shape"):
         return out
-    # beside a list of tensors the attribute has the numbers that are no tensors
+    # beside a list of tensors, the attribute has the sizes that are known
     given = [max(int(size), 0) for size in emit.several("shape")]
     found = shape_of(out.type)
     if len(given) != len(found) or all(not n or n == d for n, d in zip(given, found, strict=True)):

@@ -20,9 +20,9 @@ from graphopt.ir.program import VarKind
 from graphopt.ir.translate.operators.emitter import Emitter
 
 Ids = Sequence[SSAValue]
-"""The numbers of the rows of each lookup."""
+"""The row numbers that each lookup reads."""
 SPARSE_UPDATES = ("adam", "adamw")
-"""Optimizers that Paddle computes in another way from a sparse gradient."""
+"""Optimizers whose update Paddle computes differently for a sparse gradient."""
 
 
 def sparse_embedding(emit: Emitter, ids: SSAValue, table: SSAValue, padding: int) -> SSAValue:

@@ -24,7 +24,7 @@ class DialectRow:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     renamed: Mapping[str, str] = field(default_factory=dict[str, str])
-    """`pd` property -> legacy attribute."""
+    """Property of the `pd` op -> legacy attribute."""
 
 
 class _Rows(Mapping[str, DialectRow]):

@@ -51,8 +51,8 @@ def _translation(type: str) -> Translation:
     raise UnsupportedError(f"operator type '{type}' has no translation{hint}")
 
 
-# What translations raise for an operator of a file that lacks a slot, or has an attribute of a kind
-# that Paddle would not have written.
+# Exceptions of translations for an operator of a file that lacks a slot, or has an attribute of a
+# kind that Paddle never writes.
 _MALFORMED = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
     *(StopIteration, TypeError, ValueError, VerifyException),

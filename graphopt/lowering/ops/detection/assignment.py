@@ -17,7 +17,7 @@ from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
 _WHAT = "the number of boxes"
-# overlaps that differ by less are equal
+# the tolerance for equal overlaps
 _CLOSE = 1e-5
 
 
@@ -99,7 +99,7 @@ def rpn_target_assign(
         if rpn_batch_size_per_im > 0 and rpn_fg_fraction > 0:
             finds = _sample(finds, int(rpn_fg_fraction * rpn_batch_size_per_im), draw)
             misses = _sample(misses, rpn_batch_size_per_im - len(finds), draw)
-        # one that overlaps little finds none; Paddle keeps a place for it, without weight
+        # An anchor with little overlap finds no object; Paddle keeps a place without weight for it.
         lost = np.isin(finds, misses)
         left = np.sort(finds[~lost])
         located = np.concatenate([np.repeat(finds[:1], lost.sum()), left])
@@ -171,7 +171,7 @@ def generate_proposal_labels(
     for image, own, crowd, kinds, boxes in zip(
         concrete(im_info, _WHAT), objects, crowds, classes, proposals, strict=True
     ):
-        # in 1.8 a cascade's boxes begin with as many as there are objects, in the size of those
+        # in Paddle 1.8, a cascade's boxes begin with the objects, already in their scale
         keeps_first = is_cascade_rcnn and max_overlap is None
         first, rest = np.split(boxes, [len(own)]) if keeps_first else (own, boxes)
         boxes = np.concatenate([first, rest / image[2]])

@@ -17,7 +17,7 @@ from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
 Marks = defaultdict[int, list[tuple[float, float]]]
-"""For each class (score, 1 or 0) of its detections."""
+"""The (score, 1 or 0) pairs of each class's detections."""
 
 
 @lowers(ops.DetectionMap)

@@ -92,7 +92,7 @@ def density_prior_box(
             for down in moves:
                 parts += [_around([centres[0] + right, centres[1] + down], half) for right in moves]
     boxes = np.concatenate(parts, 2) / sizes
-    # without `clip` too the first corner is at least 0 and the last one at most 1
+    # even without `clip`, the first corner is at least 0 and the last at most 1
     boxes = np.concatenate([np.maximum(boxes[..., :2], 0), np.minimum(boxes[..., 2:], 1)], -1)
     boxes = np.clip(boxes, 0, 1) if clip else boxes
     return _with_variances(boxes.reshape(-1, 4) if flatten_to_2d else boxes, variances, input.dtype)
@@ -109,7 +109,7 @@ def anchor_generator(
 ) -> tuple[Array, Array]:
     halves: list[list[float]] = []
     for ratio in aspect_ratios:
-        # halves are rounded away from zero
+        # round halves away from zero
         base = math.floor(math.sqrt(stride[0] * stride[1] / ratio) + 0.5)
         tall = math.floor(base * ratio + 0.5)
         for size in anchor_sizes:
@@ -180,5 +180,5 @@ def iou_similarity(x: Array, y: Array, box_normalized: bool) -> Array:
     )
     sides = jnp.maximum(high - low + extra, 0)
     common = sides[..., 0] * sides[..., 1]
-    union = area(first) + area(second) - common + 1e-10  # so that boxes without an area share 0
+    union = area(first) + area(second) - common + 1e-10  # boxes without an area overlap by 0
     return (common / union).astype(x.dtype)

@@ -17,7 +17,7 @@ from graphopt.lowering.registry import lowers
 
 Numbers = np.ndarray[Any, Any]
 _WHAT = "the number of boxes"
-# outlines are followed in steps of a fifth of a pixel, as the tools of the COCO data set do
+# points on outlines are 1/5 of a pixel apart, as in the COCO tools
 _FINE = 5
 
 

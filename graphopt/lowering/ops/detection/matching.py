@@ -20,7 +20,7 @@ from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
-# nearer than this does not count as near
+# pairs of smaller similarity never match
 _LEAST = 1e-6
 _LAST = np.iinfo(np.int32).max
 

@@ -18,7 +18,7 @@ from graphopt.lowering.registry import lowers
 Numbers = np.ndarray[Any, Any]
 Picked = list[tuple[float, int, int]]
 TOGETHER = 64
-"""The boxes whose overlaps are computed at once."""
+"""The number of boxes whose overlaps are computed at once."""
 
 
 def _areas(boxes: Numbers, extra: float) -> Numbers:
@@ -47,7 +47,7 @@ def _suppress(
     for first in range(0, len(order), TOGETHER):
         places = order[first : first + TOGETHER]
         some = boxes[places][:, None]
-        # of each with those that are kept so far
+        # each box's largest overlap with the boxes kept so far
         largest = np.max(overlaps(some, boxes[kept], extra), axis=1, initial=-np.inf)
         among = overlaps(some, boxes[places], extra)
         for number, at in enumerate(places.tolist()):
@@ -119,7 +119,7 @@ def multiclass_nms(
         if -1 < keep_top_k < len(picked):
             picked = sorted(picked, key=lambda p: -p[0])[:keep_top_k]
             picked.sort(key=lambda p: p[1])
-        if marks.ndim == 2:  # there Paddle sorts the rows of a class by their place
+        if marks.ndim == 2:  # Paddle sorts the rows of a class by position
             picked.sort(key=lambda p: p[1:])
         if marks.ndim == 3:
             rows.append([[label, of_class[label][at], *own[at]] for _, label, at in picked])

@@ -16,7 +16,7 @@ from graphopt.lowering.ops.base import Array, apart, constant, quotient, wide
 from graphopt.lowering.registry import lowers
 
 _COPIED = 2**24
-"""The elements of the images that are copied for boxes, at a time."""
+"""The most image elements that are copied for boxes at a time."""
 
 
 def image_numbers(boxes_num: Array, count: int) -> Array:
@@ -77,7 +77,7 @@ def roi_align(
         size = size if aligned else jnp.maximum(size, 1)
         if sampling_ratio > 0:
             number, most = jnp.full(low.shape, sampling_ratio, low.dtype), sampling_ratio
-        else:  # half a pixel apart or more, so that no more than these are inside
+        else:  # points are at least half a pixel apart, which limits those inside
             number, most = jnp.ceil(_side(size, count)), 2 * x.shape[3 - axis] + 6
         axes.append(
             (*_cells(low, size, count), number, jnp.minimum(jnp.max(number, initial=0), most))
@@ -89,10 +89,11 @@ def roi_align(
 
 
 Points: TypeAlias = tuple[Array, Array, Array, Array]
-"""Points in the cells of boxes along one axis.
+"""The sampling points in the cells of boxes along one axis.
 
-Starts and ends [r, cells], the points of each [r], and how many of a cell are visited, one after
-the other: a box may be as large as it likes. Points outside of the image weigh nothing.
+It holds the starts and ends of cells [r, cells], the number of points of each box's cells [r], and
+the number of points of a cell that are visited, one at a time: a box may have any size. Points
+outside the image have weight 0.
 """
 
 

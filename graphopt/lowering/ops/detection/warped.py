@@ -58,7 +58,7 @@ def deformable_psroi_pooling(
     cells = np.stack(np.meshgrid(*(np.arange(n) for n in pooled), indexing="ij"))
     moved = jnp.zeros((len(boxes), 1, 2, *pooled), low.dtype)
     if offsets is not None:
-        # a rounded quotient, as Paddle's, which may be just below a whole number
+        # A rounded quotient, as in Paddle: it may be just below an integer.
         shares = [cells[axis].astype(low.dtype) / low.dtype.type(pooled[axis]) for axis in (0, 1)]
         parts = [np.floor(shares[axis] * part_size[axis]).astype(np.int64) for axis in (0, 1)]
         given = wide(offsets).reshape(len(boxes), -1, 2, *part_size) * trans_std

@@ -62,9 +62,9 @@ def yolo_box(
     )
 
 
-# The least width and height of a box, as a share of the image.
+# The smallest width and height of a box, relative to the image.
 LEAST_SIDE = 1e-6
-# The most that label smoothing takes from the right class.
+# The most that label smoothing subtracts from the true class.
 MOST_SMOOTHED = 1 / 40
 
 
@@ -88,7 +88,7 @@ def yolo_loss(
     there = jnp.all(boxes[..., 2:] >= LEAST_SIDE, -1)
     score = jnp.ones_like(boxes[..., 0]) if gt_score is None else wide(gt_score)
     score = jnp.where(there, score, 0)
-    # a cell is 1 / rows of the image in both directions, as in Paddle
+    # as in Paddle, a cell is 1 / rows of the image in both directions
     sizes = np.asarray(anchors, out.dtype).reshape(-1, 2) / (downsample_ratio * rows)
 
     suits = _best_anchor(boxes, sizes)
@@ -115,7 +115,8 @@ def yolo_loss(
     class_loss = jnp.sum(_cross_entropy(own[..., 5:], jnp.where(right, 1 - smooth, smooth)), -1)
     of_box = jnp.where(counts, (place_loss + class_loss) * score, 0)
 
-    # the last box of a cell says what it counts; only its derivative is in Paddle's
+    # If boxes share a cell, the last one sets its target; as in Paddle, only that box has a
+    # gradient.
     number = jnp.where(counts, jnp.arange(1, boxes.shape[1] + 1, dtype=jnp.int32), 0)
     last = jnp.zeros((n, len(anchor_mask), rows, columns), jnp.int32).at[cell].max(number)
     box_loss = jnp.sum(jnp.where(last[cell] == number, of_box, lax.stop_gradient(of_box)), 1)

@@ -46,7 +46,7 @@ def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
 
 @lowers(ops.Eigh)
 def eigh(x: Array, UPLO: str) -> tuple[Array, Array]:
-    # the gradient is shared out evenly between the triangles
+    # split the gradient evenly between the two triangles
     matrices = wide(x)
     fixed = lax.stop_gradient(matrices)
     even = (matrices + jnp.conj(matrices).mT) / 2
@@ -70,7 +70,7 @@ def _eig(x: Array) -> tuple[Array, Array]:
 def _eig_jvp(
     primals: tuple[Array], tangents: tuple[Array]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    # the vectors have length 1, which the last term keeps
+    # the last term keeps the eigenvectors' length at 1
     values, vectors = _eig(primals[0])
     inner = jnp.linalg.solve(vectors, tangents[0].astype(vectors.dtype) @ vectors)
     own = jnp.eye(values.shape[-1], dtype=bool)
@@ -120,7 +120,7 @@ def lu_unpack(
         upper = jnp.triu(x[..., :inner, :])
     if unpack_pivots:
         order = lax.linalg.lu_pivots_to_permutation(y - 1, rows)
-        # row i of the product comes from row order[i] of x
+        # row i of the product is row order[i] of x
         permutation = jax.nn.one_hot(order, rows, dtype=x.dtype).mT
     return permutation, lower, upper
 

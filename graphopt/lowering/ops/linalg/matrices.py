@@ -20,7 +20,7 @@ def _cholesky(x: Array) -> Array:
 
 @_cholesky.defjvp
 def _cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # the gradient is symmetric, as in Paddle
+    # as in Paddle, the gradient is symmetric
     (change,) = tangents
     tangent = (change + change.mT.conj()) / 2
     return jax.jvp(partial(jnp.linalg.cholesky, symmetrize_input=False), primals, (tangent,))

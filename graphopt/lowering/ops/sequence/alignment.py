@@ -12,7 +12,7 @@ from graphopt.lowering.ops.activation import below_max, log_sum
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
-# the logarithm of a probability that is 0, finite so that its derivative is a number
+# the logarithm of probability 0; finite, so that derivatives are numbers
 IMPOSSIBLE = -1e30
 
 
@@ -28,7 +28,7 @@ def warpctc(
     label = label.astype(np.int64)
     steps, length = logits_length.astype(np.int64), labels_length.astype(np.int64)
     alpha = _forward_scores(_clipped_log_softmax(logits), label, steps, length, blank)
-    # the last label or the blank after it; an empty label has one state, the blank
+    # the last label, or the blank after it; an empty label has only the blank
     end = 2 * length[:, None]
     last = jnp.take_along_axis(alpha, end, 1, mode="fill")
     before = jnp.take_along_axis(alpha, jnp.maximum(end - 1, 0), 1, mode="fill")
@@ -55,12 +55,12 @@ def warprnnt(
     steps = input_lengths.astype(np.int64)
     early = (np.arange(scores.shape[1]) < steps[:, None])[..., None]
     waits = jnp.where(early, scores[..., blank], 0)
-    # below zero would count from the end; past the end reads nan
+    # a negative label would count from the end; a label past the end reads NaN
     known = jnp.where(label < 0, scores.shape[3], label)
     index = jnp.where(np.arange(label.shape[1]) < length[:, None], known, blank)
     emits = jnp.take_along_axis(scores[:, :, :-1], index[:, None, :, None], 3, mode="fill")
     emits = jnp.where(early, emits[..., 0], 0)
-    # the value stays, the gradient grows
+    # scale the gradient, but keep the value
     emits = emits + fastemit_lambda * (emits - lax.stop_gradient(emits))
     alpha = _transducer_scores(jnp.moveaxis(waits, 1, 0), jnp.moveaxis(emits, 1, 0))
     last = jnp.moveaxis(alpha + jnp.moveaxis(waits, 1, 0), 0, 1)
@@ -113,10 +113,10 @@ def _forward_scores(scores: Array, label: Array, steps: Array, length: Array, bl
     count, classes = 2 * longest + 1, scores.shape[2]
     states = jnp.full((batch, count), blank, np.int64).at[:, 1::2].set(label)
     inside = np.arange(count) < (2 * length + 1)[:, None]
-    # below zero would count from the end; past the end reads nan
+    # a negative label would count from the end; a label past the end reads NaN
     index = jnp.where(inside, jnp.where(states < 0, classes, states), blank)
     emitted = jnp.take_along_axis(scores, index[None], 2, mode="fill")
-    # a label may follow another at once when they differ
+    # a label may directly follow a different label
     differs = states != jnp.concatenate([states[:, :2], states[:, :-2]], 1)[:, :count]
     skips = differs & (np.arange(count) % 2 == 1)
 
@@ -153,7 +153,7 @@ def ctc_align(
         before = jnp.concatenate([jnp.full((batch, 1), -1, input.dtype), input[:, :-1]], 1)
         kept = kept & (input != before[:, :time])
     place = jnp.cumsum(kept, 1, dtype=np.int64) - 1
-    # removed rows are written outside, where they are dropped
+    # removed elements get an index out of range, where the scatter drops them
     place = jnp.where(kept, place, time)
     out = jnp.full((batch, time), padding_value, input.dtype)
     out = out.at[np.arange(batch)[:, None], place].set(input, mode="drop")
@@ -178,7 +178,7 @@ def edit_distance(
         token, number = now
         changed = row[:, :-1] + (refs != token[:, None])
         new = jnp.concatenate([row[:, :1] + 1, jnp.minimum(changed, row[:, 1:] + 1)], 1)
-        # inserting from any column to the left costs one for each step
+        # an insertion costs 1 for each column to the right
         new = lax.cummin(new - at, axis=1) + at
         return jnp.where((number < rows)[:, None], new, row), None
 

@@ -68,7 +68,7 @@ def _around(
     inside = (at == near) & (jnp.take(numbers, near) == numbers[:, None])
     outside = jnp.zeros((), x.dtype)
     if padding is not None:
-        # the row of a place before the first row of a sequence, or after its last one
+        # the padding row for a position before a sequence's first row, or after its last
         size = jnp.take(lengths.astype(np.int64), numbers)[:, None]
         place = at - (jnp.take(ends_of(lengths), numbers)[:, None] - size)
         outside = jnp.take(

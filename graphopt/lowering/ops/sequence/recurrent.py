@@ -23,8 +23,7 @@ from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
 States = tuple[Array, ...]
-# (inputs of this step times the weights, the hidden state times its weights, states) -> new states,
-# the first of which is the output
+# (projected inputs of this step, projected hidden state, states) -> new states, output first
 Cell = Callable[[Array, Array, States], States]
 
 
@@ -163,7 +162,7 @@ def gru_unit(
     hidden, inputs, size = wide(hidden_prev), wide(input), hidden_prev.shape[1]
     inputs = inputs if bias is None else inputs + wide(bias)
     squash = _UNIT_ACTIVATIONS[ops.ACTIVATIONS[gate_activation]]
-    # the weight is two matrices one after the other in memory, not side by side
+    # the weight is two matrices in a row in memory, not side by side
     flat = wide(weight).reshape(-1)
     gates_weight = flat[: 2 * size * size].reshape(size, 2 * size)
     gates = squash(inputs[:, : 2 * size] + hidden @ gates_weight)
@@ -228,7 +227,7 @@ def sequence_lstm(
     hidden, cell = _lstm_step(
         x, lengths, (weight, None), bias, (h0, c0), names, is_reverse, use_peepholes
     )
-    # as in Paddle, whose derivative leaves the cells out
+    # as in Paddle, the derivative ignores the cells
     return hidden, lax.stop_gradient(cell)
 
 
@@ -326,7 +325,7 @@ def sequence_gru(
     origin_mode: bool,
 ) -> Array:
     size = weight.shape[0]
-    # stored one after the other: the weight of both gates, then that of the candidate
+    # memory order: the weight of both gates, then the candidate's weight
     flat = wide(weight).reshape(-1)
     of_gates = flat[: 2 * size * size].reshape(size, 2 * size)
     of_candidate = flat[2 * size * size :].reshape(size, size)

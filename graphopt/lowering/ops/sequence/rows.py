@@ -15,7 +15,8 @@ from graphopt.lowering.registry import lowers
 
 @lowers(ops.SequenceConcat)
 def sequence_concat(xs: tuple[Array, ...], lengths: tuple[Array, ...]) -> Array:
-    # where each row goes: after all sequences before its own, and its own of the tensors before
+    # The target of each row: after the earlier sequences, and after its sequence in earlier
+    # tensors.
     whole = sum(own.astype(np.int64) for own in lengths)
     starts = jnp.cumsum(whole) - whole
     before = jnp.zeros_like(starts)
@@ -133,7 +134,8 @@ def sequence_edit_distance(
         raise ValueError(
             f"edit_distance: there are {hyps_lengths.shape[0]} sequences and {count} references"
         )
-    # the tables of all sequences side by side: a cell for each token of a reference and one before
+    # The tables of all sequences side by side: a cell for each reference token, and one before
+    # them.
     sizes = refs_lengths.astype(np.int64) + 1
     cells = refs.shape[0] + count
     owners, index = numbers_of(sizes, cells), jnp.arange(cells)
@@ -146,7 +148,7 @@ def sequence_edit_distance(
         token, owner = now
         changed = jnp.roll(row, 1) + (wanted != token)
         new = jnp.where(at == 0, row + 1, jnp.minimum(changed, row + 1))
-        # inserting from any cell of its own to the left costs one for each step
+        # an insertion costs 1 for each cell to the right, within the sequence's own cells
         own = owners == owner
         new = lax.cummin(jnp.where(own, new, 2 * infinite) - index) + index
         return jnp.where(own, new, row), None

@@ -17,7 +17,7 @@ def sequence_steps(lengths: Array, order: Array) -> tuple[Array, Array]:
     sizes = concrete(lengths, "the number of steps of sequences").astype(np.int64)
     ranks = concrete(order, "the order of sequences")
     starts = (np.cumsum(sizes) - sizes)[ranks]
-    # step t has the sequences that are longer than t
+    # step t has the sequences with more than t rows
     goes_on = np.arange(sizes.max(initial=0))[:, None] < sizes[ranks]
     step, sequence = np.nonzero(goes_on)
     rows = starts[sequence] + step

@@ -154,7 +154,7 @@ def viterbi_decode(
     return whole.max(1).astype(potentials.dtype), path.T.astype(np.int64)
 
 
-# the number of kinds of tags of a scheme, and its tags for begin, inside, end, single
+# scheme -> the number of tag kinds, and the tags for begin, inside, end and single
 _TAGS = {
     "IOB": (2, 0, 1, -1, -1),
     "IOE": (2, -1, 0, 1, -1),

@@ -190,7 +190,7 @@ def radam(
     m1 = beta1 * wide(moment1) + (1 - beta1) * g
     m2 = beta2 * wide(moment2) + (1 - beta2) * lax.square(g)
     limit = 2 / (1 - beta2) - 1
-    # Paddle looks at the first element: all are equal
+    # all elements are equal; Paddle reads the first one
     length = limit - 2 * (
         weight.reshape(-1)[:1].reshape(()) if weight.size else jnp.zeros((), p.dtype)
     )

@@ -102,7 +102,7 @@ def average_accumulates(
 ) -> tuple[Array, ...]:
     updates, count = num_updates + 1, num_accumulates + 1
     first, second = sum_1 + param, sum_2
-    # long sums lose precision: they are restarted at intervals
+    # long sums lose precision, so they restart at intervals
     move = (updates % _LONGEST_SUM == 0).reshape(())
     second = jnp.where(move, second + first, second)
     first = jnp.where(move, jnp.zeros_like(first), first)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphopt.models.export.function import ExportedFunction
 
 OPSET = 20
-"""The version of ONNX's operators that is written unless another one is requested."""
+"""The version of ONNX's operators that is written by default."""
 
 
 def _import_needed(module: str) -> Any:

@@ -20,7 +20,7 @@ from graphopt.models.export.onnx.graph import refusals_of as refusals_of
 INSIDE = 2**31 - 2**20
 """The most bytes of parameters in the file itself: protobuf reads no message of 2 GB."""
 SMALL = 1024
-"""The bytes up to which a constant stays in the file: readers look for shapes there."""
+"""The most bytes of a constant that stays in the file, where readers look for shapes."""
 
 
 def checked_opset(opset: int | None) -> int:

@@ -21,7 +21,7 @@ from graphopt.ir.dialect.ops.dynamic import ArrayWrite, Dynamic, decode_properti
 from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearch
 from graphopt.ir.dialect.signature import FEED, STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
-from graphopt.models.export.onnx import rules as rules  # every rule is registered
+from graphopt.models.export.onnx import rules as rules  # registers every rule
 from graphopt.models.export.onnx.nodes import (
     Nodes,
     NotInOnnx,
@@ -144,7 +144,7 @@ class Writer(RegionWriter):
             own.base = value.name or own.base
             if at in flags:
                 results[at] = value = own.reshape(value, own.ints([]))
-            # a graph gives what its own nodes make, each value once
+            # a graph returns values of its own nodes, each value once
             if value.producer() not in own.nodes or value in given:
                 results[at] = copy_value(own, value)
             given.add(results[at])
@@ -193,7 +193,7 @@ def graph_of(
 
 
 IR_VERSIONS = {20: 9, 21: 10, 22: 10, 23: 11}
-"""The versions of opsets that can be written, with the version of the file format of each."""
+"""The opsets that can be written, with the version of the file format for each."""
 
 
 def refusals_of(module: ModuleOp, opset: int) -> Mapping[tuple[str, str], list[str]]:
@@ -216,7 +216,7 @@ def _write_module(
     shared = Shared(opset)
     emit = Nodes(shared)
     fetched = [port.name for port in signature.results]
-    # the names of the ports come first: these are the interface
+    # the names of the ports are reserved first, because they are the interface
     made = {port.name: _input(port) for port in inputs}
     initial: list[Value] = []
     writer = Writer(shared)
@@ -229,7 +229,7 @@ def _write_module(
     shared.taken |= {*made, *fetched, *(value.name or "" for value in initial)}
     found = writer.block(emit, function.body.block)
     outputs: list[Value] = []
-    # OpenVINO's reader fails where a branch reads what is an output of the model
+    # OpenVINO's reader fails if a branch reads an output of the model
     inner = {value for node in emit.nodes for value in read_inside(node)}
     for name, result in zip(fetched, found, strict=True):
         value = join_parts(emit, result) if isinstance(result, Parts) else result
@@ -264,7 +264,7 @@ def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
 
 
 REAL = {"complex64": np.dtype("float32"), "complex128": np.dtype("float64")}
-"""The dtypes of both parts, which are along the last axis of an input, as DFT has them."""
+"""The dtype of the two parts, which are along the last axis of an input, as in DFT."""
 
 
 def _to_stored(array: Array) -> Array:

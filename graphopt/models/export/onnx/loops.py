@@ -17,7 +17,7 @@ from graphopt.models.export.onnx.nodes import (
 )
 
 Values: TypeAlias = Sequence[Value]
-# of the nodes of the step, the states before it and its items: the states after it, and results
+# (nodes of the step, states before it, its items) -> (states after it, results)
 Step: TypeAlias = Callable[[Nodes, Values, Values], tuple[Values, Values]]
 
 
@@ -48,7 +48,7 @@ def scan(
         body=body,
         num_scan_inputs=len(sequences),
         scan_input_directions=[int(reverse)] * len(sequences),
-        # an empty list of them has no type
+        # an empty list has no type
         scan_output_directions=[int(reverse)] * len(results) or None,
     )
     return found[: len(states)], found[len(states) :]

@@ -18,14 +18,14 @@ from graphopt.models.export.onnx.simplify import Instead, array_of, simpler
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = ir.Value
-# the elements of an integer property, or the tensor that has them when the model runs
+# the elements of an integer property, or the tensor that holds them at run time
 Ints: TypeAlias = Sequence[int] | ir.Value
 
 LAST = np.iinfo(np.int64).max
-"""The end of any axis, for Slice."""
+"""An end past the end of any axis, for Slice."""
 FIRST = np.iinfo(np.int64).min
 
-# What an operator without this dtype computes in: numbers of it are numbers of the other, too.
+# By dtype: the wider dtypes for operators that lack it; they hold all its numbers.
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "float16": ("float32",),
     "bfloat16": ("float32",),
@@ -34,18 +34,18 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "int16": ("int32", "int64"),
     "int32": ("int64",),
 }
-# The dtypes of results where they are not that of the first operand.
+# The dtypes of results, where they are not the dtype of the first operand.
 _RESULTS: Mapping[str, str] = {
     **dict.fromkeys(("Shape", "Size", "ArgMax", "ArgMin", "NonZero"), "int64"),
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), "bool"),
     **dict.fromkeys(("IsNaN", "IsInf"), "bool"),
 }
-# Operators that give something else each time, or whose own value is what matters.
+# Operators whose results differ from run to run, or that are needed as they are written.
 _NEVER_SHARED = ("Bernoulli", "Dropout", "Identity", "Multinomial")
 _LARGE = 1024
-"""The bytes of a constant from which on only some are compared at first."""
+"""The bytes of a constant from which on only a sample is compared at first."""
 _FEW = 16
-"""The elements up to which a constant is never a parameter of the model."""
+"""The most elements of a constant that is never a parameter of the model."""
 
 
 class NotInOnnx(UnsupportedError):
@@ -148,7 +148,7 @@ class Nodes:
         An ONNX attribute named `dtype` is passed as `dtype_`, since `dtype` is an argument of
         `__call__`.
         """
-        while inputs and inputs[-1] is None:  # ONNX Runtime reads an empty name at the end
+        while inputs and inputs[-1] is None:  # ONNX Runtime would read a trailing empty name
             inputs = inputs[:-1]
         schema = get_schema(op, self.shared.opset, "")
         given = {name.removesuffix("_"): v for name, v in attrs.items() if v is not None}
@@ -228,7 +228,7 @@ class Nodes:
         if dtype_of(value) == dtype:
             return value
         to = ir.DataType.from_numpy(as_dtype(dtype).numpy)
-        # numbers beyond a float of a byte are not its largest, as they would be by default
+        # by default, numbers out of range would become the largest 8-bit float
         beyond = {"saturate": 0} if dtype.startswith("float8") else {}
         converted_ = self("Cast", value, dtype=dtype, to=int(to), **beyond)
         converted_.shape = value.shape

@@ -24,7 +24,7 @@ class RegionWriter(ABC):
 
     values: dict[SSAValue, Value]
     collected: set[Operation]
-    """The ops that write arrays of which Loop collects the elements."""
+    """The ops that write an array whose elements Loop collects."""
 
     @abstractmethod
     def block(self, emit: Nodes, block: Block) -> list[Value]: ...
@@ -139,10 +139,10 @@ def _scan(write: RegionWriter, emit: Nodes, op: Any) -> Sequence[Value]:
         body=body,
         num_scan_inputs=len(sequences),
         scan_input_directions=[way] * len(sequences),
-        # an empty list of them has no type
+        # an empty list has no type
         scan_output_directions=[way] * stacked or None,
     )
-    # the last memories come first, and are no results here
+    # the final memories come first, and are no results of the op
     return found[len(memories) :]
 
 

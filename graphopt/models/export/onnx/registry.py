@@ -37,7 +37,7 @@ ENTRIES: dict[type[PdOp], OnnxRule] = {}
 COMPLEX: dict[type[PdOp], OnnxRule] = {}
 """The rules for complex operands or results, which are `Parts`."""
 APART: set[type[PdOp]] = set()
-"""The ops whose rule for real numbers is that of either part of complex ones."""
+"""The ops whose rule for real numbers applies to either part of complex ones."""
 
 
 def exports(

@@ -30,9 +30,9 @@ class Instead(NamedTuple):
 
 Simpler: TypeAlias = ir.Value | Array | Instead | None
 
-# The sizes that no axis has: up to them means all of it.
+# From here on, an end means the end of the axis: no axis is as long.
 _ENDLESS = 2**31 - 1
-# What is computed at once of a few whole numbers, which are sizes mostly.
+# The most integers of operands for which a result is computed now; most of them are sizes.
 _FEW = 64
 
 
@@ -78,7 +78,7 @@ def _is_size(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
     return known[value]
 
 
-# The operators that make sizes of sizes, and how many operands have to be such; 0 for all.
+# The operators that compute sizes, and how many operands have to be sizes; 0 for all.
 _OF_SIZES = {
     **dict.fromkeys(("Cast", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze"), 1),
     **dict.fromkeys(("Add", "Concat", "Min", "Mul"), 0),
@@ -103,12 +103,12 @@ def _cut(
     along = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()
     for axis, start, end, step in zip(along, starts.tolist(), ends.tolist(), strides, strict=True):
-        # before the first element, for which Python has no number
+        # an end before the first element, for which Python has no number
         place[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
     return x[tuple(place)]
 
 
-# Operators that only move elements: these of constants are constants.
+# Operators that only move elements: applied to constants, they are folded.
 _FOLDED: Mapping[str, Callable[..., Array]] = {
     "Cast": _cast,
     "Gather": lambda x, places, axis: np.take(x, places, axis),

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from graphopt.ir.formats.model import LoadedModel
 
 STYLES = ("paddle", "jax")
-# sizes of open axes in the example that a script runs
+# the sizes of open axes in the example that a script runs
 EXAMPLE_SIZES = (2, 4, 8, 16, 32, 64, 128, 256)
 
 

@@ -63,7 +63,7 @@ class SourceCall:
     hint: str = ""
     functions: list[Inner] = field(default_factory=list[Inner])
     refused: str = ""
-    """The reason why there is no such call: an error where the program needs it."""
+    """The reason why the op has no call; an error if the program needs it."""
 
 
 @dataclass
@@ -256,7 +256,7 @@ def plain(name: str, value: Any) -> Any:
 
 Rule: TypeAlias = Callable[..., str]
 RULES: dict[str, Rule] = {}
-"""The ops whose calls are more than a row of the table: texts from emit, operands, attributes."""
+"""Rules of ops that need more than a table row: (emit, operands, attributes) -> text."""
 
 
 def spells(*ops: str) -> Callable[[Rule], Rule]:

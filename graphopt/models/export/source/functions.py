@@ -24,7 +24,7 @@ ACTIVATIONS = (
     *("relu", "relu6", "gelu", "sigmoid", "tanh", "silu", "swish", "mish"),
     *("hardswish", "hardsigmoid", "leaky_relu", "elu"),
 )
-"""Calls that end a layer, so that no function begins with one."""
+"""Calls that end a layer, so that no function starts with one."""
 
 _NUMBER = re.compile(r"(.*?)(\d+)$", re.S)
 
@@ -53,7 +53,7 @@ class Loop(SourceCall):
     carried: int = 0
 
 
-# for each call, for each operand: which result of which call of the stretch, or of -1 from outside
+# by call, by operand: a call of the stretch, or -1 for outside, and the index of its result
 _Wiring: TypeAlias = tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -109,7 +109,7 @@ def _best(
     same = tokens[:]
     best: tuple[float, int, list[_Stretch]] | None = None
     for length in range(2, longest + 1):
-        # equal numbers in `same` are equal texts of as many calls
+        # equal numbers in `same` mean equal texts of this many calls
         longer: dict[tuple[int, int], int] = {}
         same = [
             longer.setdefault((beginning, tokens[at + length - 1]), len(longer))

@@ -24,7 +24,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, rank_of, shape_of
 from graphopt.models.export.safetensors_file import NAMES
-from graphopt.models.export.source import rules as rules  # every rule is registered
+from graphopt.models.export.source import rules as rules  # registers every rule
 from graphopt.models.export.source.calls import (
     RULES,
     Emit,
@@ -41,7 +41,7 @@ from graphopt.models.export.source.table import CALLS, INFIX
 
 Weights: TypeAlias = Mapping[SSAValue, tuple[str, str]]
 
-# what the operands of ops are for, in the words of Paddle's functions
+# the roles of ops' operands, in the words of Paddle's functions
 _ROLES: Mapping[str, Mapping[str, str]] = {
     **{
         name: {"filter": "weight", "bias": "bias"}
@@ -76,7 +76,7 @@ class SourceProgram:
     dtypes: Sequence[str]
     is_wide: bool
     is_traced: bool
-    """True for the functions of JAX that one trace holds; False where a loop carries what grows."""
+    """True for JAX functions in one trace; False if a loop carries growing values."""
 
 
 def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourceProgram:
@@ -127,7 +127,7 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         calls=calls,
         weights={names[value]: place for value, place in reader.weights.items()},
         dtypes=sorted({str(dtype_of(value.type)) for value in reader.weights}),
-        # where an element is written to an array, its position is a number of Python
+        # a write to an array needs its position as a Python number
         is_traced=style == "jax"
         and not is_stepwise
         and not any(isinstance(op, ArrayWrite) for op in module.walk()),
@@ -214,7 +214,7 @@ def read_by(call: SourceCall) -> Iterator[SSAValue]:
 
 def _layers(block: Block, names: Mapping[SSAValue, str]) -> dict[SSAValue, tuple[str, str]]:
     """Assign each weight a layer and a role; the weights that one op reads are one layer."""
-    # the text of calls has quotes, braces and angles of its own
+    # the text of calls has its own quotes, braces and angle brackets
     names = {value: re.sub(r"[^\w./:$ -]", "_", name) for value, name in names.items()}
     found: dict[SSAValue, tuple[str, str]] = {}
     taken: set[tuple[str, str]] = set()
@@ -331,7 +331,7 @@ class _Computed:
     right: Size
 
 
-# the size of an axis of a value, a number, or what is computed of these
+# the size of an axis of a value, a number, or a computation on these
 Size: TypeAlias = "int | tuple[SSAValue, int] | _Computed"
 _ON_SIZES = {"add": "+", "subtract": "-", "multiply": "*", "floor_divide": "//"}
 
@@ -343,7 +343,7 @@ class _Reader:
     style: str
     weights: Weights
     is_stepwise: bool = False
-    """True for JAX without `jax.jit`: a loop carries what grows, and sizes are Python's numbers."""
+    """True for JAX without `jax.jit`: loops carry growing values, and sizes are Python numbers."""
     sizes: dict[SSAValue, list[Size]] = field(default_factory=dict[SSAValue, list[Size]])
     together: dict[Operation, Operation] = field(default_factory=dict[Operation, Operation])
 
@@ -626,7 +626,7 @@ class _Reader:
         copies = self._condition(condition, again, carried, new, block)
         arguments, results = list[SSAValue](block.args), list[SSAValue](op.results)
         if copies is None:
-            # the condition is one more value that the loop carries
+            # the loop also carries the condition
             first, last = Block(arg_types=[again.type] * 2).args
             copies = [], first
             carried, new = [condition, *carried], [again, *new]
@@ -647,7 +647,7 @@ class _Reader:
         if emit.is_jax and _is_growing(op):
             call.text = f"growing_loop(@0, @1, {one_tuple})"
         elif emit.is_jax:
-            # the loop of JAX carries one tuple
+            # JAX's loop carries one tuple
             call.text = f"lax.while_loop(lambda now: @0(*now), lambda now: @1(*now), {one_tuple})"
         else:
             call.text = f"paddle.static.nn.while_loop(@0, @1, [{start}])"
@@ -695,7 +695,7 @@ class _Reader:
 
 _GROWING = ("pd.concat", "pd.array_write")
 _SEVERAL = ("split", "unbind", "topk", "rnn")
-"""The ops whose calls give all their results."""
+"""The ops whose calls return all their results."""
 
 
 def _is_of_other_rows(start: SSAValue, carried: SSAValue) -> bool:

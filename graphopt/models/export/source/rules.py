@@ -497,7 +497,7 @@ def argument(emit: Emit, x: SSAValue, axis: int, keepdim: bool, flatten: bool, d
     return f"paddle.{name}({given})"
 
 
-# by kind, the dtype that JAX adds up whole numbers in
+# by kind, the dtype in which JAX sums integers
 _WHOLE_SUMS = {"b": "int64", "i": "int64", "u": "uint64"}
 
 
@@ -570,7 +570,7 @@ def cumsum(
     if exclusive or reverse:
         raise NotReadable("it begins with zero, or at the end")
     own = str(dtype_of(x.type))
-    usual = own if emit.is_jax or own != "int32" else "int64"  # that of Paddle 3
+    usual = own if emit.is_jax or own != "int32" else "int64"  # Paddle 3's default
     given = arguments(emit.value(x), axis=(None if flatten else axis, None), dtype=(own, usual))
     return f"{emit.module}.cumsum({given})"
 
@@ -578,7 +578,7 @@ def cumsum(
 @spells("clip")
 def clip(emit: Emit, x: SSAValue, min: float, max: float) -> str:
     whole = dtype_of(x.type).numpy.kind in "iu"
-    if whole:  # the bounds that are left out are those of floats
+    if whole:  # the default bounds are limits of floats
         limits = np.iinfo(dtype_of(x.type).numpy)
         low, high = (int(np.clip(n, limits.min, limits.max)) for n in (min, max))
     else:

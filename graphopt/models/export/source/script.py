@@ -28,7 +28,7 @@ from graphopt.models.export.source.program import read_by
 
 WIDTH = 96
 _INLINE = 76
-"""The longest line that calls in a call may make."""
+"""The longest line into which nested calls are joined."""
 _END_OF_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLACE = re.compile(r"\{(\d+)\}")
 _FUNCTION = re.compile(r"@(\d+)")
@@ -42,7 +42,7 @@ def _read_functions() -> dict[str, str]:
 
 
 JAX_FUNCTIONS: Mapping[str, str] = _read_functions()
-"""By name, the functions that a script for JAX may bring along; JAX is not imported for them."""
+"""By name, the functions that a script for JAX may include; JAX is not imported to read them."""
 
 TAKEN = frozenset(
     {
@@ -67,7 +67,7 @@ _BINDS: Mapping[type[ast.AST], int] = {
     ast.UnaryOp: 80,
     ast.Pow: 90,
 }
-"""The tightness of Python's operators, the loosest first; names and calls bind tightest."""
+"""The precedence of Python's operators, loosest first; names and calls bind tightest."""
 
 
 def _parse(text: str) -> ast.expr:
@@ -192,7 +192,7 @@ class FunctionText:
 
     def _fits(self, call: SourceCall, inside: Sequence[_Pending]) -> bool:
         """True if the calls are still easy to read as one expression."""
-        if not call.results:  # what a function returns
+        if not call.results:  # the return of a function
             return True
         length = len(call.text) + sum(len(each.text) for each in inside)
         weighted = "**w" in call.text or "(w" in call.text
@@ -223,7 +223,7 @@ class FunctionText:
         """Name a result: reuse the name of an operand that is not read again, or find a new one."""
         if value not in self.reads:
             return "_"
-        # at is where the next call stands; the values that nothing from there on reads are free
+        # `at` is the next call; values that are not read from there on release their names
         hint = call.hint if call.hint in _SAID else ""
         dying = [
             self.names[operand]

@@ -24,7 +24,7 @@ INFIX: Mapping[str, str] = {
     "bitwise_and": "&",
     "bitwise_or": "|",
 }
-"""Operators of Python."""
+"""By op: an operator of Python."""
 
 _SAME = (
     "abs ceil cos cosh exp expm1 floor isfinite isinf isnan log log10 log1p log2 sign sin sinh "
@@ -139,4 +139,4 @@ CALLS: Mapping[str, tuple[str, str]] = {
     "transpose": ("paddle.transpose({x}, {perm})", "jnp.transpose({x}, {perm})"),
     "where": ("paddle.where({condition}, {x}, {y})", "jnp.where({condition}, {x}, {y})"),
 }
-"""By op: a call of Paddle, and a call of JAX."""
+"""By op: its call in Paddle, and in JAX."""

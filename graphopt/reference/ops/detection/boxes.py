@@ -95,8 +95,7 @@ def density_prior_box(
     right, down, width, height = np.array(placed).T
     rows, columns = image.shape[2:]
     boxes = _corners(x + right, y + down, width, height) / (columns, rows, columns, rows)
-    # whatever `clip` says, the first corner is not left of or above the image, nor the last one
-    # right of or below it
+    # even without `clip`, the first corner is at least 0 and the last at most 1
     boxes = np.concatenate([np.maximum(boxes[..., :2], 0), np.minimum(boxes[..., 2:], 1)], -1)
     shape = (math.prod(boxes.shape[:-1]), 4) if flatten_to_2d else boxes.shape
     return _with_variances(np.reshape(boxes, shape).astype(input.dtype), variances, clip)
@@ -135,7 +134,7 @@ def box_coder(
 ) -> Array:
     pixel = 0.0 if box_normalized else 1.0
     sizes = prior_box[:, 2:] - prior_box[:, :2]
-    sizes = sizes + pixel if pixel else sizes  # -0 stays
+    sizes = sizes + pixel if pixel else sizes  # keep -0
     centres = prior_box[:, :2] + sizes / 2
     by: Array = np.ones(4, target_box.dtype)
     if prior_box_var is not None:

@@ -38,7 +38,7 @@ def _between(image: Array, size: int, low: float, length: float, cells: int, rat
     points = ratio if ratio > 0 else max(math.ceil(length / cells), 0)
     steps = (np.arange(cells * points) + 0.5) / max(points, 1)
     at = low + steps * (length / cells)
-    # between two pixels the nearer one counts more; points a pixel outside or more do not count
+    # interpolate linearly between pixels; points more than a pixel outside do not count
     near = np.clip(at, 0, size - 1)
     before = np.floor(near).astype(int)
     share = (near - before).astype(image.dtype)
@@ -152,7 +152,7 @@ def _integrals(size: int, low: float, high: float, cells: int) -> Array:
     if not length:
         return np.zeros((cells, size))
     ends = low + np.arange(cells + 1)[:, None] * length - np.arange(size)
-    # the integral of a pixel's weight, which falls from 1 at its centre to 0 at both neighbours
+    # the integral of a pixel's weight, which falls from 1 at its center to 0 at both neighbors
     near = np.clip(ends, -1, 1)
     below = np.where(near < 0, (near + 1) ** 2 / 2, 1 - (1 - near) ** 2 / 2)
     return (below[1:] - below[:-1]) / length

@@ -56,7 +56,7 @@ def deformable_psroi_pooling(
         size = [max(end - start, 0.1) for start, end in zip(low, high, strict=True)]
         for kind, *cell in cells:
             starts: list[Array] = []
-            for axis in (0, 1):  # the row first, which boxes have second
+            for axis in (0, 1):  # the row first; boxes have it second
                 start = low[1 - axis] + cell[axis] * size[1 - axis] / pooled[axis]
                 if offsets is not None:
                     parts = [
@@ -138,7 +138,7 @@ def _projection(x: Numbers, y: Numbers, height: int, width: int) -> Numbers:
     """Compute the matrix, row by row, from pixels of a rectangle to pixels of a quadrangle."""
     sides = [math.hypot(x[n] - x[n - 1], y[n] - y[n - 1]) for n in (1, 2, 3, 0)]
     rows = max(2, height) - 1
-    # in proportion to the quadrangle, whose upper and lower side are the first and the third
+    # in proportion to the quadrangle; its upper and lower sides are the first and the third
     columns = round_half_away((sides[0] + sides[2]) * rows / (sides[1] + sides[3])) + 1
     columns = max(2, min(columns, width)) - 1
     right = x[1] - x[2], y[1] - y[2]

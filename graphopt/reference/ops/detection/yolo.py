@@ -28,7 +28,7 @@ def yolo_box(
     batch, _, rows, columns = x.shape
     count = len(anchors) // 2
     own = x[:, count:] if iou_aware else x
-    # [images, anchors, rows, columns, what is predicted]
+    # [images, anchors, rows, columns, predictions]
     values = np.reshape(own, (batch, count, 5 + class_num, rows, columns))
     values = np.transpose(values, (0, 1, 3, 4, 2))
     sure = logistic(values[..., 4:5])

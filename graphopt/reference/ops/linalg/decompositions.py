@@ -38,7 +38,7 @@ def _triangle(x: Array, upper: bool) -> Array:
 
 @rule(Cholesky)
 def cholesky(x: Array, upper: bool) -> Array:
-    # from the triangle that is named, whatever the other one holds
+    # it reads only the selected triangle
     factor = _apply_to_matrices("pd.cholesky", np.linalg.cholesky, _adjoint(x) if upper else x)
     return _adjoint(factor) if upper else factor
 

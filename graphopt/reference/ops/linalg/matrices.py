@@ -66,7 +66,7 @@ def cross(x: Array, y: Array, axis: int) -> Array:
     return np.stack([b * f - c * e, c * d - a * f, a * e - b * d], at)
 
 
-# Einstein's notation ----------------------------------------------------------------------------
+# Einstein notation ------------------------------------------------------------------------------
 
 
 @rule(ops.Einsum)
@@ -82,7 +82,7 @@ def einsum(inputs: tuple[Array, ...], equation: str) -> Array:
     total, have = _sum_letters(*simple[0], following[0] if following else result)
     for (x, term), later in zip(simple[1:], [*following[1:], result], strict=bool(following)):
         total, have = _multiply_operands(total, have, *_sum_letters(x, term, have + later), later)
-    # letters that only stood for a size of 1
+    # letters that only named axes of size 1
     missing = [letter for letter in result if letter not in have]
     total = np.reshape(total, total.shape + (1,) * len(missing))
     order = [(have + "".join(missing)).index(letter) for letter in result]

@@ -35,7 +35,7 @@ def warprnnt(
                     number = int(label[row, state - 1])
                     known = 0 <= number < classes
                     emitted = scores[step, state - 1, number] if known else np.asarray(np.nan)
-                    # the gradient of a label grows, the loss does not
+                    # scale the gradient of a label, but keep the loss
                     emitted = emitted + fastemit_lambda * (emitted - hold(emitted))
                     paths.append(line[-1] + emitted)
                 start = paths[0] if paths else np.zeros(())

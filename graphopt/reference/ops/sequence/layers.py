@@ -139,7 +139,7 @@ def sequence_pad(
 @rule(ops.SequenceUnpad)
 def sequence_unpad(x: Array, lengths: Array, rows: Array | None) -> Array:
     last = max(x.shape[1] - 1, 0)
-    most = x.shape[1] if rows is None else len(rows)  # lengths may be any number
+    most = x.shape[1] if rows is None else len(rows)  # lengths may have any value
     sizes = [min(size, most) for size in np.reshape(lengths, -1).tolist()]
     at = [(n, min(step, last)) for n, size in enumerate(sizes) for step in range(size)]
     if rows is not None:

@@ -42,7 +42,7 @@ def filter_by_instag(
     index: list[list[int]] = []
     for rows, own in zip(parts, rows_of(tag_lengths), strict=False):
         if sought.intersection(marks[number] for number in own):
-            # an empty sequence starts where the last one before it ended
+            # an empty sequence starts at the end of the sequence before it
             start = rows[0] if rows else sum(len(part) for part in parts[: parts.index(rows)])
             index.append([len(taken), start, len(rows)])
             taken += rows

@@ -78,7 +78,7 @@ def rnn(
         sides: list[Array] = []
         for at in range(layer * directions, (layer + 1) * directions):
             pairs = [*weights[2 * at : 2 * at + 2], *biases[2 * at : 2 * at + 2]]
-            pairs += weight_list[4 * count + at :][:1]  # the projection, if there is one
+            pairs += weight_list[4 * count + at :][:1]  # the projection, if any
             states = [state[at] for state in pre_state]
             backwards = is_reverse or at % directions == 1
             out, states = _direction(mode, x, states, pairs, live, backwards, zero_padding)
@@ -206,7 +206,7 @@ def sequence_lstm(
     size = weight.shape[0]
     states = [_first(h0, x, lengths, size), _first(c0, x, lengths, size)]
     hidden, cell = _over_rows(x, lengths, is_reverse, states, step)
-    return hidden, hold(cell)  # Paddle's derivative leaves the cells out
+    return hidden, hold(cell)  # Paddle's derivative ignores the cells
 
 
 @rule(ops.SequenceLstmp)

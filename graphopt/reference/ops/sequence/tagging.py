@@ -30,7 +30,7 @@ def _tags(label: Array, lengths: Array, padded: bool) -> list[list[int]]:
 
 def _log_of_sum(x: Array, axis: int) -> Array:
     top = np.max(value_of(x), axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)  # inf - inf would be nan
+    top = np.where(np.isfinite(top), top, 0.0)  # inf - inf would be NaN
     return np.log(np.sum(np.exp(x - top), axis=axis)) + np.squeeze(top, axis)
 
 

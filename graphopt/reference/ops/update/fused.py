@@ -58,7 +58,7 @@ def fused_adam(
     stacked: bool,
 ) -> tuple[Array, ...]:
     if stacked:
-        # powers of beta are numbers of one parameter each; sgd and momentum have no such state
+        # each parameter has its own powers of beta; sgd and momentum have no such state
         lists = (moments1, moments2, beta1_pows, beta2_pows, moments2_max)
         betas = (beta1, beta2, epsilon, uncorrected_epsilon)
         rest = (use_adamw, weight_decay, lr_ratio, *betas, False)

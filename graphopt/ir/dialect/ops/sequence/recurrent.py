@@ -32,7 +32,7 @@ from graphopt.ir.dialect.types import (
     show,
 )
 
-# what each mode computes: the number of gates, and of states that one step passes on
+# for each mode: the number of gates, and of states that a step passes to the next one
 GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 STATES = {"LSTM": 2, "GRU": 1, "RNN_TANH": 1, "RNN_RELU": 1}
 
@@ -157,7 +157,7 @@ def weight_shapes(
     return shapes + [(rows,)] * (2 * cells) + [(hidden_size, size)] * (cells if proj_size else 0)
 
 
-# the numbers by which gru_unit names activations
+# gru_unit's names of activations, indexed by its numbers
 ACTIVATIONS = ("identity", "sigmoid", "tanh", "relu")
 
 

@@ -175,7 +175,7 @@ class ChunkEval(OpaqueOp):
     num_chunk_types = integer()
     chunk_scheme = string("IOB", of=SCHEMES)
     excluded_chunk_types = integers(())
-    steps = integer(0)  # 0: rows one after the other; 1: padded [sequences, steps]
+    steps = integer(0)  # 0: rows, one sequence after the other; 1: padded [sequences, steps]
 
     @staticmethod
     def infer(

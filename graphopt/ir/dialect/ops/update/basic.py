@@ -61,9 +61,9 @@ class Update(OpaqueOp, ABC):
     """
 
     COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
-    """Operands that count steps: their new values follow from the old ones alone."""
+    """Operands that count steps: their new values depend only on their old ones."""
     PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad"})
-    """Operands that always have an element for each of the parameter's; some state may, too."""
+    """Operands with one element per element of the parameter; other state may have as many."""
 
     @classmethod
     def infer_partly(cls, **values: Any) -> tuple[Tensor, ...]:

@@ -34,9 +34,9 @@ class FusedUpdate(Update, ABC):
     """Updates of several parameters that share their learning rate and properties."""
 
     SLOTS: ClassVar[tuple[tuple[str, str], ...]]
-    """The lists of operands, each with the operand of the single update that it stands for."""
+    """The list operands, each with the matching operand of the single update."""
     SINGLE: ClassVar[type[Update]]
-    """An update that this does several of."""
+    """The update of one parameter that this op does for several."""
     outs = var_result_def(TENSOR)
     stacked = flag(False)
     irdl_options = (SEGMENTS,)
@@ -210,7 +210,7 @@ class FusedAdam(FusedUpdate):
         return tuple(_results(AdamBase, singles, stacked, amsgrad=amsgrad))
 
 
-# single update -> the op that does several of them
+# update of one parameter -> op that updates several
 FUSED: dict[type[Update], type[FusedUpdate]] = {
     Sgd: FusedSgd,
     Momentum: FusedMomentum,

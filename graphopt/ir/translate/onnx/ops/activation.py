@@ -36,7 +36,7 @@ reads_as(
         "Tanh": ops.Tanh,
     }
 )
-# exp of it is above all halves of an ulp that 1 could add, and within the range of the type
+# from here on exp(x) + 1 rounds to exp(x), which is still within the range of the dtype
 _SOFTPLUS_ENDS = {"float16": 10.0, "bfloat16": 20.0}
 
 

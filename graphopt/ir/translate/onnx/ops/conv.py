@@ -39,7 +39,7 @@ def window_pads(
     found: list[tuple[int, int]] = []
     sizes = emit.sizes(x, along=[2 + i for i in range(count) if strides[i] != 1])[2:]
     for size, window, stride in zip(sizes, windows, strides, strict=True):
-        # by steps of 1 the size is of no account
+        # with a stride of 1, the padding does not depend on the size
         last = 0 if stride == 1 else (-(-size // stride) - 1) * stride - size + 1
         total = max(last + window - 1, 0)
         less, more = total // 2, total - total // 2
@@ -69,7 +69,7 @@ def same_padded(
         emit.constant(numbers, "int64") for numbers in (steps, wide, (2,) * count, (0,) * count)
     )
     sizes = emit(Slice, emit.shape(x), axes=(0,), starts=(2,), ends=(2 + count,))
-    # the last window begins at the last step that is within x
+    # the last window begins at the last step within x
     start = emit(FloorDivide, emit.plus(sizes, -1), step)
     total = emit(Subtract, emit(Add, emit(Multiply, start, step), window), sizes)
     total = emit(Maximum, total, zero)

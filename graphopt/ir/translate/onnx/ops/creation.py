@@ -98,7 +98,7 @@ def cast_like(
     return convert(emit, x, dtype(like), saturate, round_mode)
 
 
-# The largest number of each float of a byte that numbers beyond it, infinity too, may become.
+# The largest number of each 8-bit float, to which larger numbers and infinity are clipped.
 LARGEST = {
     "float8_e4m3fn": 448.0,
     "float8_e4m3fnuz": 240.0,
@@ -112,7 +112,7 @@ def convert(
 ) -> SSAValue:
     """Cast `x`; numbers beyond an 8-bit float become its largest one, or nan and infinity."""
     if kind == "float8_e8m0fnu" and dtype(x) != kind:
-        # what becomes of numbers beyond these, NumPy and XLA say differently
+        # NumPy and XLA disagree on numbers that this dtype cannot represent
         raise emit.refuse(f"numbers as powers of two, rounded {round_mode}; use another type")
     if saturate and kind in LARGEST and dtype(x) != kind:
         x = x if dtype(x).is_floating else emit.cast(x, "float32")

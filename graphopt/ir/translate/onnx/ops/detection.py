@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.sort import Argsort
 from graphopt.ir.translate.onnx.emitter import OnnxEmitter, shape
 from graphopt.ir.translate.onnx.registry import reads
 
-# Each class of each image is a part of the program of its own.
+# The most pairs of an image and a class; each pair has ops of its own in the program.
 _MOST_PARTS = 1024
 
 

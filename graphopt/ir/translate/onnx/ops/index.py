@@ -324,7 +324,7 @@ def unique(
     out, first, inverse, counts = emit.all(dynamic.Unique, x, axis=at)
     if sorted:
         return [out, first, inverse, counts]
-    # in the order of their first places
+    # in the order of first occurrence
     order = emit.all(sort.Argsort, first, axis=0)[1]
     place = emit.all(sort.Argsort, order, axis=0)[1]
     moved = [emit(ops.Gather, value, order) for value in (first, counts)]

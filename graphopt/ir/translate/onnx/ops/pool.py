@@ -47,7 +47,7 @@ class _Windows:
         self.pads = window_pads(emit, x, auto_pad, pads, wide, self.strides)
         self.open_ceil = bool(ceil_mode) and UNKNOWN in shape(x)[2:]
         self.over: tuple[int, ...] = (0,) * count
-        """The reach of the last windows beyond the padding."""
+        """The number of elements by which the last windows exceed the padding."""
         if ceil_mode and not self.open_ceil:
             self.over = tuple(
                 _over(size, window, stride, pair)
@@ -151,7 +151,7 @@ def max_pool(
     if len(emit.used) > 1 and emit.used[1]:
         return _with_places(emit, x, windows, column_major=bool(storage_order))
     if windows.is_dilated:
-        for axis in range(len(windows.kernel)):  # a largest number is found along one at a time
+        for axis in range(len(windows.kernel)):  # the maximum is separable, axis by axis
             parts = _parts(emit, x, windows.along(axis), dtype(x).ends[0])
             x = reduce(lambda a, b: emit(Maximum, a, b), parts)
         return [x]
@@ -175,7 +175,7 @@ def _with_places(
         if place is None:
             place = numbers
             continue
-        # of equal ones the first
+        # of equal maxima, the first one stays
         stays = emit(GreaterEqual, best, part)
         best, place = emit(Maximum, best, part), emit(Where, stays, place, numbers)
     assert place is not None
@@ -310,6 +310,6 @@ def max_unpool(
     out = emit.to_shape(emit(PutAlongAxis, zeros, *rows, axis=0), inner)
     if whole == inner:
         return out
-    # places are numbers in the smaller images
+    # the positions refer to the smaller images
     more = [(0, want - have) for want, have in zip(whole[2:], spatial, strict=True)]
     return _pad(emit, out, tuple(more), 0.0)

@@ -124,7 +124,7 @@ def dynamic_quantize(emit: OnnxEmitter, x: SSAValue) -> Sequence[SSAValue]:
     low = emit(Minimum, emit(Min, x, axis=axes), zero)
     high = emit(Maximum, emit(Max, x, axis=axes), zero)
     scale = emit(Divide, emit(Subtract, high, low), emit.number(255, x))
-    # zeros alone have no range, and ONNX Runtime's scale for them
+    # a tensor of zeros has no range, and gets ONNX Runtime's scale for it
     scale = emit(Where, emit(Equal, scale, zero), emit.number(1, x), scale)
     start = half_to_even(emit, emit(Divide, emit(Subtract, zero, low), scale))
     point = emit.cast(emit(Clip, start, min=0.0, max=255.0), "uint8")

@@ -29,7 +29,7 @@ from graphopt.ir.translate.onnx.ops.quantised import dynamic_product
 from graphopt.ir.translate.onnx.registry import reads
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-# the gates of ONNX in the order of Paddle
+# ONNX's gates in Paddle's order
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
 _DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 _CURVES = {"tanh": Tanh, "relu": Relu, "sigmoid": Sigmoid, "softsign": Softsign}
@@ -196,8 +196,8 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
     states = [_beside(emit, _row(emit, state, at), x) for state in network.states]
     cell, memories = _Cell(network, at), list(states)
     masks = [] if lengths is None else [_inside(emit, x, lengths)]
-    # one scale is that of all sequences at a step: a reverse begins with the last step of each, and
-    # of one that has ended the steps after the next one see zeros
+    # All sequences of a step share one scale. So a reverse scan begins with the last step of each
+    # sequence, and a sequence that has ended feeds zeros back after the next step.
     is_joint = network.weights.scale is not None
     if lengths is not None and is_joint:
         x = reverse_sequence(emit, x, lengths) if is_back else x
@@ -212,7 +212,7 @@ def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, 
         if inside:
             out = _clear(emit, out, inside[0])
             after = [emit(Where, inside[0], n, b) for n, b in zip(after, before, strict=True)]
-        # each state at each step, so that the last ones are there
+        # yields each state at each step, for the last states
         return [*after, *[out] * len(seen), out, *after]
 
     goes_back = is_back and not (masks and is_joint)

@@ -81,7 +81,7 @@ def attention(
     repeats = shape(q)[1] // shape(k)[1] if shape(k)[1] > 0 else 1
     if repeats > 1:
         k, v = (emit(RepeatInterleave, value, repeats=repeats, axis=1) for value in (k, v))
-    # each by the root, so that halves do not overflow
+    # scales both operands by the root, so that float16 does not overflow
     size = emit.sizes(q, "the sizes of its queries")[3] if scale is None else 1
     root = size**-0.25 if scale is None else scale**0.5
     left, right = emit.scale(q, root), emit.scale(k, root)
@@ -229,9 +229,9 @@ def linear_attention(
     keys, values = (shape(x)[2] // kv_num_heads for x in (k, v))
     queries = by_step(q, kv_num_heads, q_num_heads // kv_num_heads, keys)
     items = [queries, by_step(k, kv_num_heads, keys, 1), by_step(v, kv_num_heads, 1, values)]
-    if decay is not None:  # one number of each head, or of each key
+    if decay is not None:  # one number per head, or per element of a key
         items.append(by_step(decay, kv_num_heads, shape(decay)[2] // kv_num_heads, 1))
-    if beta is not None:  # one number of each head, or one for all
+    if beta is not None:  # one number per head, or one for all heads
         items.append(by_step(beta, shape(beta)[2], 1, 1))
     start = emit.zeros((UNKNOWN, kv_num_heads, keys, values), q, 0) if past is None else past
 

@@ -74,7 +74,7 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str | None = None,
 ) -> SSAValue:
-    if emit.opset < 11:  # scales are the second operand, and positions are as in Upsample
+    if emit.opset < 11:  # scales are the second operand, and coordinates are as in Upsample
         scales, roi = roi, None
         coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
     positions = coordinate_transformation_mode or "half_pixel"
@@ -351,11 +351,11 @@ def _sample_cubic(
 ) -> SSAValue:
     """Emit the weighted sum of the four pixels around a point along each axis."""
     sizes = emit.sizes(x, along=range(2, rank(x)))[2:]
-    # what is reflected depends on where the corners are, other pixels are where they are
+    # only reflection depends on the corners: all points are exact pixel positions
     counts_ends = is_aligned and padding_mode == "reflection"
     attrs = {"mode": "nearest", "padding_mode": padding_mode, "align_corners": counts_ends}
     taps: list[list[tuple[SSAValue, SSAValue]]] = []
-    for i, size in enumerate(reversed(sizes)):  # a point has its column first
+    for i, size in enumerate(reversed(sizes)):  # a point begins with its column
         at = emit(Slice, grid, axes=(rank(x) - 1,), starts=(i,), ends=(i + 1,))
         place = emit.scale(at, (size - is_aligned) / 2, (size - 1) / 2)
         first = emit(Floor, place)

@@ -72,7 +72,7 @@ def celu(emit: Nodes, x: Value, alpha: float) -> Value:
 def softplus(emit: Nodes, x: Value, beta: float, threshold: float) -> Value:
     scaled = _times(emit, x, beta)
     soft = _times(emit, emit("Softplus", scaled), 1 / beta)
-    if threshold >= 20:  # from there on x is what the formula gives, too
+    if threshold >= 20:  # from there on, the formula itself gives x
         return soft
     return emit("Where", emit("Greater", scaled, emit.number(threshold, x)), x, soft)
 

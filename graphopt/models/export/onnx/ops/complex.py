@@ -169,7 +169,7 @@ def fft_r2c(
 
 
 OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
-"""The other direction with the same division."""
+"""By normalization: the normalization of the opposite direction with the same divisor."""
 
 
 @exports(ops.FftC2r, complex=True)

@@ -21,7 +21,7 @@ from graphopt.models.export.onnx.nodes import (
 from graphopt.models.export.onnx.registry import exports
 
 SMALL = 64
-"""The number of elements up to which a constant is an initializer."""
+"""The most elements of a constant that becomes an initializer."""
 
 
 @exports(ops.Full, open=("shape", "value"))

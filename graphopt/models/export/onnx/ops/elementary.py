@@ -133,13 +133,13 @@ def copysign(emit: Nodes, x: Value, y: Value) -> Value:
         return emit("And", x, emit("Or", y, emit("Not", y)))
     zero = emit.number(0, y)
     below = emit("Less", y, zero)
-    if dtype_of(y).is_floating:  # -0 is below 0, too
+    if dtype_of(y).is_floating:  # -0 counts as negative, too
         below = emit("Or", below, emit("Less", emit("Reciprocal", y), zero))
     size = emit("Abs", x)
     return emit("Where", below, emit("Neg", size), size)
 
 
-# ONNX shifts numbers without a sign, and ONNX Runtime those of these types.
+# ONNX shifts unsigned integers, and ONNX Runtime only these dtypes.
 _SHIFTED = ("uint32", "uint64")
 
 
@@ -184,7 +184,7 @@ def polynomial(emit: Nodes, x: Value, factors: Sequence[float]) -> Value:
     return total
 
 
-# Lanczos' approximation with g = 7
+# Lanczos approximation with g = 7
 _LANCZOS = (
     676.5203681218851,
     -1259.1392167224028,
@@ -246,7 +246,7 @@ def digamma(emit: Nodes, x: Value) -> Value:
 
 
 _FAR = 8
-"""The number from which the asymptotic series of the gamma function's derivatives are exact."""
+"""The number from which on the asymptotic series of the gamma function's derivatives are exact."""
 
 
 def _asymptotic(emit: Nodes, x: Value) -> Value:
@@ -302,7 +302,7 @@ def _cotangent(emit: Nodes, x: Value, n: int) -> Value:
     return polynomial(emit, at, derivative.coef[::-1].tolist())
 
 
-# Giles' polynomials for the middle and for both ends
+# Giles' polynomials: for the middle, and for both ends
 _ERFINV = (
     (
         *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
@@ -329,7 +329,7 @@ def erfinv(emit: Nodes, x: Value) -> Value:
     return emit("Mul", factor, x)
 
 
-# Abramowitz and Stegun 9.8.1 to 9.8.4: of small numbers, and of the rest times exp(-x) sqrt(x)
+# Abramowitz and Stegun 9.8.1 to 9.8.4: for small x, and for the rest times exp(-x) sqrt(x)
 _BESSEL = {
     0: (
         (0.0045813, 0.0360768, 0.2659732, 1.2067492, 3.0899424, 3.5156229, 1.0),

@@ -19,7 +19,7 @@ from graphopt.models.export.onnx.simplify import array_of, made_by
 @exports(ops.Embedding)
 def embedding(emit: Nodes, x: Value, weight: Value, padding_idx: int) -> Value:
     rows = emit("Gather", weight, _as_counted(emit, x, weight, 0), axis=0)
-    if padding_idx == -1:  # Paddle's spelling of none
+    if padding_idx == -1:  # Paddle's value for no padding
         return rows
     padding = emit("Equal", x, emit.number(padding_idx, x))
     is_padding = emit.unsqueeze(padding, len(sizes_of(x)))

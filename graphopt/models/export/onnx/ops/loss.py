@@ -148,7 +148,7 @@ def hsigmoid_loss(
     else:
         node, decision = emit.cast(path, "int64"), emit.cast(code, "int64")
     outside = emit.cast(emit("Less", node, zero), "int64")
-    left = emit("CumSum", outside, one)  # after the first such node the path has ended
+    left = emit("CumSum", outside, one)  # the path ends at the first such node
     on_path = emit("Equal", left, zero)
     node = emit("Where", on_path, node, zero)
     rows = emit("Gather", w, node, axis=0)

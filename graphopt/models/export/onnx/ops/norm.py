@@ -105,7 +105,7 @@ def group_norm(
     rank = len(sizes_of(x))
     channel = ops.channel_axis(rank, data_layout)
     images = emit.transpose(x, [0, channel, *(i for i in range(1, rank) if i != channel)])
-    # each group is a channel of what ONNX normalises
+    # each group becomes a channel of InstanceNormalization
     ones, zeros = (_fill_like(emit, number, groups, x) for number in (1, 0))
     grouped = emit.reshape(images, [0, groups, -1])
     normal = emit("InstanceNormalization", grouped, ones, zeros, epsilon=epsilon)

@@ -178,7 +178,7 @@ def max_pool_with_index(
         strides=list(strides),
         pads=flat_pads(pads),
     )
-    # ONNX numbers the elements of the whole tensor, Paddle those of a channel
+    # ONNX numbers the elements of the whole tensor, Paddle the elements of a channel
     own = emit("Mod", places, emit.number(math.prod(sizes), "int64"))
     return out, emit.cast(own, "int32")
 
@@ -187,7 +187,7 @@ def max_pool_with_index(
 def unpool(emit: Nodes, x: Value, indices: Value, output_size: IntTuple) -> Value:
     count = emit.ints([math.prod(output_size)])
     empty = emit("Expand", emit.number(0, x), emit("Concat", emit.shape(x, 0, 2), count, axis=0))
-    flat = [0, 0, element_count(sizes_of(x)[2:])]  # -1 where it is open
+    flat = [0, 0, element_count(sizes_of(x)[2:])]  # -1 for an open size
     places = emit.reshape(emit.cast(indices, "int64"), flat)
     filled = emit("ScatterElements", empty, places, emit.reshape(x, flat), axis=2)
     return emit.reshape(filled, [0, 0, *output_size])

@@ -14,7 +14,7 @@ from graphopt.models.export.onnx.ops.elementary import round_
 from graphopt.models.export.onnx.registry import exports
 
 BYTE = 127.0
-"""The steps of numbers of 8 bits."""
+"""The largest number of steps in 8 bits."""
 
 
 def _safe_scale(emit: Nodes, scale: Value) -> Value:

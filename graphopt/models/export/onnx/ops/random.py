@@ -57,7 +57,7 @@ def uniform(emit: Nodes, shape: Ints, dtype: DType, min: float, max: float, seed
 
 @exports(ops.Gaussian, open=("shape",))
 def gaussian(emit: Nodes, shape: Ints, dtype: DType, mean: float, std: float, seed: int) -> Value:
-    if std == 0:  # of which ONNX Runtime ends the process
+    if std == 0:  # ONNX Runtime would end the process
         return full(emit, shape, mean, dtype)
     return _like(emit, "RandomNormal", shape, dtype, seed, mean=mean, scale=std)
 

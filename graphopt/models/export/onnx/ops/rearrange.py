@@ -132,7 +132,7 @@ def set_value(
     value = _align_rank(emit, value, rank - len(dropped))
     value = emit.unsqueeze(value, *dropped)
     if UNKNOWN not in sizes:
-        # the numbers of the elements that are written
+        # the flat positions of the elements that are written
         places = np.arange(int(np.prod(sizes))).reshape(sizes)[tuple(place)]
         updates = emit.reshape(emit("Expand", value, emit.ints(places.shape)), [-1])
         flat = emit.reshape(input, [-1])
@@ -193,7 +193,7 @@ def pad(emit: Nodes, x: Value, paddings: Ints, mode: str, value: float) -> Value
         return emit("Pad", x, pads, emit.number(value, x), mode=MODES[mode])
     pads = [*paddings[::2], *paddings[1::2]]
     if mode != "constant" and min(pads, default=0) < 0:
-        # what is cut is no part of the image that is mirrored
+        # parts that are cut off are not mirrored
         cuts = [min(number, 0) for number in pads]
         x = emit("Pad", x, emit.ints(cuts), emit.number(0, x))
         pads = [max(number, 0) for number in pads]

@@ -59,7 +59,7 @@ def sum_(
     types: Sequence[Tensor],
 ) -> Value:
     total = ops.sum_dtype(dtype_of(x), dtype)
-    if total in ("float16", "bfloat16"):  # which add up in float32, and round once
+    if total in ("float16", "bfloat16"):  # they accumulate in float32, and round once
         total = DType("float32")
     return reduce_axes(emit, "ReduceSum", emit.cast(x, total), axis, keepdim)
 

@@ -81,7 +81,7 @@ def squeeze(emit: Nodes, x: Value, axis: IntTuple) -> Value:
 @exports(ops.Unsqueeze)
 def unsqueeze(emit: Nodes, x: Value, axis: IntTuple) -> Value:
     new = [False] * len(sizes_of(x))
-    for position in axis:  # each counts those before it
+    for position in axis:  # each position counts the axes inserted before it
         new.insert(normalize_axis(position, len(new) + 1), True)
     return emit.unsqueeze(x, *(at for at, is_new in enumerate(new) if is_new))
 

@@ -90,7 +90,7 @@ def nanmedian(emit: Nodes, x: Value, axis: tuple[int, ...], keepdim: bool, mode:
     count, two = emit("Shape", rows, start=-1), emit.number(2, "int64")
     if floating:
         is_number = emit("Not", emit("IsNaN", rows))
-        # nan comes last
+        # NaN comes last
         rows = emit("Where", is_number, rows, emit.number(math.inf, x))
         count = emit("ReduceSum", emit.cast(is_number, "int64"), emit.ints([-1]), keepdims=1)
     values, _ = _first(emit, rows, emit("Shape", rows, start=-1), -1, False)

@@ -46,7 +46,7 @@ def fused_dot_product_attention(
 
 
 ATTENTION = 23
-"""The first opset with attention as one operator."""
+"""The first opset that has attention as one operator."""
 
 
 def _whole_mask(emit: Nodes, q: Value, k: Value, mask: Value) -> Value:

@@ -49,12 +49,12 @@ def interpolate(
         return x
     by_size = _by_size(old, wanted, scales, align_corners)
     times = _times(old, wanted)
-    if by_size and times:  # the sizes of the other axes need not be known then
+    if by_size and times:  # then the sizes of the other axes may be unknown
         by_size, scales = False, times
     attrs = _positions(mode, align_corners, align_mode, wanted)
-    flat = len(old) == 1  # images without rows, of which ONNX Runtime resizes none
+    flat = len(old) == 1  # images without rows, which ONNX Runtime does not resize
     images = emit.unsqueeze(images, 2) if flat else images
-    # ONNX Runtime multiplies in float32, which is exact for these
+    # ONNX Runtime multiplies sizes in float32, which is exact for these scales
     exact = single_scale or all(float(by * 16).is_integer() for by in scales)
     if not (by_size or exact) and UNKNOWN in old:
         raise NotInOnnx("its scale is no multiple of 1 / 16, and a size of its images is open")
@@ -236,7 +236,7 @@ def space_to_depth(emit: Nodes, x: Value, blocksize: int) -> Value:
         raise NotInOnnx("the sizes of its images are open")
     b = blocksize
     apart = emit.reshape(x, [0, b, b, c // (b * b), h, w])
-    # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
+    # Paddle writes larger images with fewer channels, and then declares smaller ones with more
     order = emit.transpose(apart, (0, 3, 4, 1, 5, 2))
     return emit.reshape(order, [0, c * b * b, h // b, w // b])
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphopt.ir.dialect.op import PdOp, call_rule
 from graphopt.ir.dialect.ops.detection import boxes as ops
 from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.lowering import rules as rules  # every rule is registered
+from graphopt.lowering import rules as rules  # registers every rule
 from graphopt.lowering.registry import RULES
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
@@ -119,5 +119,5 @@ def overlaps(
 def iou_similarity(emit: Nodes, x: Value, y: Value, box_normalized: bool) -> Value:
     extra = 0.0 if box_normalized else 1.0
     common, union = overlaps(emit, emit.unsqueeze(x, 1), emit.unsqueeze(y, 0), extra)
-    # boxes without an area share 0
+    # boxes without an area have IoU 0
     return emit("Div", common, emit("Add", union, emit.number(1e-10, x)))

@@ -121,7 +121,7 @@ def multiclass_nms(
     extra, listed = 0.0 if normalized else 1.0, rois_num is not None
     own_boxes, marks = bboxes, scores
     if rois_num is not None:
-        # each class has boxes of its own: for NonMaxSuppression it is an image, an image a class
+        # a class has its own boxes: NonMaxSuppression takes classes as images, images as classes
         own_boxes = emit.transpose(bboxes, (1, 0, 2))
         owner = emit.unsqueeze(owners_of(emit, emit.ints(rois_num), bboxes), 0)
         number = emit.unsqueeze(emit.range(emit("Size", rois_num)), 1)
@@ -149,7 +149,7 @@ def multiclass_nms(
         image, label, at, score = (
             emit("Compress", value, kept, axis=0) for value in (image, label, at, score)
         )
-    if listed:  # there Paddle sorts the rows of a class by their place
+    if listed:  # here Paddle sorts the rows of a class by position
         keys = emit("Add", emit("Mul", image, emit.size(scores, 1)), label)
         keys = emit("Add", emit("Mul", keys, emit.size(scores, 0)), at)
         image, label, at, score = _pick(emit, _sort_order(emit, keys), (image, label, at, score))

@@ -115,7 +115,7 @@ def edit_distance(
         later = inner("Add", row, one)
         best = inner("Min", changed, inner.cut(later, [1], [1], [LAST]))
         new = inner("Concat", inner.cut(later, [1], [0], [1]), best, axis=1)
-        # inserting from any column to the left costs one for each step
+        # an insertion from any column to the left costs one per step
         new = inner("Add", _least_so_far(inner, inner("Sub", new, at)), at)
         goes_on = inner.unsqueeze(inner("Less", number, rows), 1)
         return [inner("Where", goes_on, new, row)], []
@@ -131,7 +131,7 @@ def edit_distance(
 
 
 IMPOSSIBLE = -1e30
-"""The logarithm of a probability that is 0."""
+"""The logarithm of probability 0."""
 
 
 @exports(ops.WarpCtc, wide=True)
@@ -168,7 +168,7 @@ def warpctc(
     sizes = emit("Concat", emit.size(logits, 0), emit("Shape", index), axis=0)
     index = emit("Expand", emit.unsqueeze(index, 0), sizes)
     emitted = emit("GatherElements", scores, index, axis=2)
-    # a label may follow another at once when they differ
+    # a label may directly follow a different label
     two_before = _before(emit, states, 2, emit.number(blank, "int64"))
     odd = emit.constant(np.arange(count) % 2 == 1)
     first = emit.constant(np.arange(count) < 2)

@@ -20,7 +20,7 @@ from graphopt.models.export.onnx.ops.sequence.layers import (
 )
 from graphopt.models.export.onnx.registry import exports
 
-# the gates of Paddle in the order of ONNX
+# Paddle's gates in ONNX's order
 ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN_TANH": (0,), "RNN_RELU": (0,)}
 
 

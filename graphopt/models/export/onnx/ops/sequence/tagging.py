@@ -158,7 +158,7 @@ def viterbi_decode(
     ends = emit("Gather", transition, emit.ints([-1, -2]), axis=0)
     if include_bos_eos_tag:
         start = emit("Add", start, emit.cut(ends, [0], [0], [1]))
-    # the first step goes on from nothing, and its score is that of the start
+    # the first step has no predecessor; its score is the start score
     is_first = emit("Equal", emit.range(longest), zero)
 
     def forwards(inner: Nodes, states: Values, items: Values) -> tuple[Values, Values]:
@@ -181,7 +181,7 @@ def viterbi_decode(
         stop = emit("Where", some, emit.cut(ends, [0], [1], [2]), emit.number(0, whole))
         whole = emit("Add", whole, stop)
     last = emit("ArgMax", whole, axis=1, keepdims=0)
-    # a step gives its tag and goes on to that before it
+    # a step yields its tag and continues with the tag before it
     _, (tags,) = scan(emit, [last], [back, inside], backwards, reverse=True)
     path = emit("Where", inside, tags, zero)
     best = emit("ReduceMax", whole, emit.ints([1]), keepdims=0)
