@@ -230,8 +230,8 @@ def test_tensors_of_a_size_that_is_computed_run_exactly() -> None:
 PRICE = 1.0
 SIZES: list[tuple[str, int, float, float | None, float | None, bool]] = [
     # the case, runs with padding so far, the seconds of each, the price, NumPy's seconds, exact
-    ("new, and NumPy has cost less than half of compiling", 0, 0.0, PRICE, 0.4, True),
-    ("new, and NumPy has cost more", 0, 0.0, PRICE, 0.6, False),
+    ("new, and NumPy has cost less than twice compiling", 0, 0.0, PRICE, 1.9, True),
+    ("new, and NumPy has cost more", 0, 0.0, PRICE, 2.1, False),
     ("new, and NumPy computes none", 0, 0.0, PRICE, None, False),
     ("new, and no time may decide", 0, 0.0, None, 0.0, False),
     ("its first run, which may have compiled, took long", 1, 9.0, PRICE, 0.0, False),
@@ -302,17 +302,17 @@ EXACT, PADDED = (True, False), (False, True)
 
 def test_sizes_that_one_program_would_serve_pay_for_it_together() -> None:
     """The third length begins a group; four more are up to half as long, and the last one pays."""
-    alike = [(64, 0.2), (60, 0.2), (50, 0.2), (40, 0.2)]
-    assert run_lengths(*FIRST, *alike) == [EXACT] * 5 + [PADDED]
+    alike = [(64, 0.6), (60, 0.6), (50, 0.5), (40, 0.5), (63, 0.5)]
+    assert run_lengths(*FIRST, *alike) == [EXACT] * 6 + [PADDED]
 
 
 def test_sizes_that_one_program_would_not_serve_pay_alone() -> None:
-    assert run_lengths(*FIRST, *[(16 * 4**n, 0.4) for n in range(6)]) == [EXACT] * 8
+    assert run_lengths(*FIRST, *[(16 * 4**n, 1.9) for n in range(6)]) == [EXACT] * 8
 
 
 def test_a_size_that_takes_most_of_the_time_is_not_padded() -> None:
-    """It is compiled for itself, and those beside it in its group have not paid by that."""
-    ran = run_lengths(*FIRST, (60, 0.2), *[(64, 0.3)] * 9, (60, 0.2), (59, 0.2), (58, 0.2))
+    """It is compiled for itself, and has then paid for no other size of its group."""
+    ran = run_lengths(*FIRST, (60, 0.8), *[(64, 0.9)] * 9, (60, 0.8), (59, 0.8), (58, 0.8))
     assert ran == [EXACT] * 14 + [PADDED]
 
 

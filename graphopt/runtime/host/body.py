@@ -38,7 +38,7 @@ from graphopt.runtime.host.derivatives import Derivative, values_read_back
 from graphopt.runtime.host.draws import draw, draw_mask, is_drawn
 from graphopt.runtime.host.failures import GivenUp, HostFailure, OpError, fails_again
 from graphopt.runtime.host.pullbacks import where
-from graphopt.runtime.host.rules import QUICK
+from graphopt.runtime.host.rules import QUICK, UFUNCS
 from graphopt.runtime.host.strips import ElementwiseChain, Link, chains_of
 from graphopt.runtime.state.arrays import HostArray
 
@@ -187,7 +187,7 @@ def _link_of(op: Operation, slots: Slots) -> Link:
     fixed = op.attr_values() | NATIVE.helpers(op)
     reads = [slot for group in groups for slot in group]
     call, finish = _rule_call(type(op), groups, fixed), _finish(op, in_parts=True)
-    return Link(call, finish, reads, slots[op.results[0]])
+    return Link(call, finish, reads, slots[op.results[0]], UFUNCS.get(type(op)))
 
 
 def _chain_step(

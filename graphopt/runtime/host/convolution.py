@@ -77,8 +77,11 @@ def _pad(x: Array, pads: Sequence[Ints]) -> Array:
         return x
     (top, bottom), (left, right) = pads
     rows, columns = x.shape[2:]
-    padded = np.zeros((*x.shape[:2], top + rows + bottom, left + columns + right), x.dtype)
-    padded[:, :, top : top + rows, left : left + columns] = x
+    padded = np.empty((*x.shape[:2], top + rows + bottom, left + columns + right), x.dtype)
+    padded[:, :, :top] = padded[:, :, top + rows :] = 0
+    inner = padded[:, :, top : top + rows]
+    inner[..., :left] = inner[..., left + columns :] = 0
+    inner[..., left : left + columns] = x
     return padded
 
 

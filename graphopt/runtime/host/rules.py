@@ -56,9 +56,10 @@ def relu(x: Array) -> Array:
 
 
 def hardswish(x: Array) -> Array:
-    gate = np.clip(x + 3, 0, 6)
+    gate = x + 3
+    np.clip(gate, 0, 6, out=gate)
     gate *= x
-    gate /= 6
+    gate *= 1 / 6  # in a quarter of the time of a division
     return gate
 
 
@@ -140,3 +141,11 @@ QUICK: Mapping[type[PdOp], Rule] = {
     pool.Pool2d: pool2d,
     **{each: _in_strips(each) for each in (Adagrad, Adam, Adamw, Momentum, Sgd)},
 }
+UFUNCS: Mapping[type[PdOp], np.ufunc] = {
+    arithmetic.Add: np.add,
+    arithmetic.Subtract: np.subtract,
+    arithmetic.Multiply: np.multiply,
+    arithmetic.Maximum: np.maximum,
+    arithmetic.Minimum: np.minimum,
+}
+"""The NumPy functions that compute the whole rule of an op, in the order of its operands."""

@@ -38,13 +38,15 @@ class ChainParts(NamedTuple):
 class Link(NamedTuple):
     """An op of a chain: it computes a value from the slots it `reads`, and stores it in `out`.
 
-    `finish` casts the value to the type of the op's result.
+    `finish` casts the value to the type of the op's result. A NumPy function that computes the
+    value, `ufunc`, can also store it in a given array.
     """
 
     compute: Callable[[Sequence[Any]], Any]
     finish: Callable[[Any], Sequence[Any]]
     reads: Sequence[int]
     out: int
+    ufunc: np.ufunc | None = None
 
 
 def chains_of(ops: Sequence[Operation], is_plain: Callable[[Operation], bool]) -> list[list[int]]:
@@ -94,7 +96,7 @@ class ElementwiseChain:
         if split is None:
             return None
         shape, order, parts = split
-        results: list[HostArray] = []
+        results: dict[int, HostArray] = {}
         unlike = set[int]()  # the slots whose values `finish` changes; the first part shows which
         try:
             for whole, *own in parts:
@@ -102,21 +104,27 @@ class ElementwiseChain:
                     values[slot] = array[place]
                 for link, gone in self._steps:
                     out = link.out
-                    value = values[out] = link.compute(values)
-                    if not results or out in unlike:
-                        (values[out],) = link.finish(value)
-                        if values[out] is not value:
-                            unlike.add(out)
+                    if link.ufunc is not None and out in results and out not in unlike:
+                        values[out] = results[out][whole]
+                        link.ufunc(*[values[slot] for slot in link.reads], out=values[out])
+                    else:
+                        value = values[out] = link.compute(values)
+                        if not results or out in unlike:
+                            (values[out],) = link.finish(value)
+                            if values[out] is not value:
+                                unlike.add(out)
+                        if out in results:
+                            results[out][whole] = values[out]
                     for slot in gone:  # the next part reuses their memory, which is in the cache
                         values[slot] = None
                 if not results:
-                    results = [_empty(shape, order, values[slot].dtype) for slot in self.ends]
-                for result, slot in zip(results, self.ends, strict=True):
-                    result[whole] = values[slot]
+                    for slot in self.ends:
+                        results[slot] = _empty(shape, order, values[slot].dtype)
+                        results[slot][whole] = values[slot]
         finally:
             for slot, array in zip(self._reads, given, strict=True):
                 values[slot] = array
-        return results
+        return list(results.values())
 
     def _split_for(self, operands: dict[int, HostArray]) -> ChainParts | None:
         """Split these operands into parts; None where results are small or shapes differ."""
@@ -155,11 +163,13 @@ def _parts_of(shape: Shape, order: Sequence[int]) -> Iterator[Place]:
     sizes = [shape[axis] for axis in order]
     cut = next(at for at in range(len(sizes)) if math.prod(sizes[at + 1 :]) <= STRIP)
     step = max(1, STRIP // math.prod(sizes[cut + 1 :]))
-    every = [[slice(n, n + 1) for n in range(size)] for size in sizes[:cut]]
-    some = [slice(start, start + step) for start in range(0, sizes[cut], step)]
-    rest = [[slice(None)]] * (len(sizes) - cut - 1)
-    for place in itertools.product(*every, some, *rest):
-        yield tuple([place[order.index(axis)] for axis in range(len(shape))])
+    place = [slice(None)] * len(shape)
+    for single in itertools.product(*map(range, sizes[:cut])):
+        for axis, n in zip(order, single, strict=False):
+            place[axis] = slice(n, n + 1)
+        for start in range(0, sizes[cut], step):
+            place[order[cut]] = slice(start, start + step)
+            yield tuple(place)
 
 
 def _places_in(shape: Shape, whole: Shape, parts: Sequence[Place]) -> Sequence[Place]:

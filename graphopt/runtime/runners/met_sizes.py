@@ -5,7 +5,7 @@ Padding to a larger size is rent and a compilation buys, as in `steps/costs.py`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -28,6 +28,10 @@ FIRST_EXACT = 2
 MOST_AT_ONCE = 32
 """The most sizes that run unpadded for good. A runner keeps 64 executables, which leaves room for
 later sizes to run unpadded."""
+SHARED = 2.0
+"""NumPy computes the sizes that one program would serve until it has taken this multiple of the
+price of compiling that program. It takes about twice as long as the program, so it has then cost as
+much more as the program costs."""
 PADDED = 4
 """A size is compiled without padding once its padded runs have taken this multiple of the price of
 compiling: padding and masks take a sixth to a half of a run's time."""
@@ -39,7 +43,7 @@ class Group(NamedTuple):
     """Sizes that one compiled program would serve, and NumPy's seconds for each without padding."""
 
     largest: Mapping[str, int]
-    seconds: Counter[Hashable]
+    seconds: defaultdict[Hashable, float]
 
 
 class MetSizes:
@@ -55,6 +59,7 @@ class MetSizes:
 
     def __init__(self, *, trains: bool) -> None:
         self.trains = trains
+        self._patience = PATIENCE if trains else SHARED
         self.dims: Dimensions = {}
         """The dimension of each axis of this run's feeds."""
         # this run's buckets, if no earlier run may decide
@@ -130,14 +135,14 @@ class MetSizes:
 
         A size that has taken most of their time in NumPy is worth a compilation of its own.
         """
-        spent = group.seconds.total() if self._seconds else None
+        spent = sum(group.seconds.values()) if self._seconds else None
         if self.pays_exact(sizes, price, lambda: spent):
             if self._padded.get(sizes) is None:
                 self._latest = group, sizes
             else:
                 self._exact.add(sizes)
             return True
-        if price is None or spent is None or spent < PATIENCE * price:
+        if price is None or spent is None or spent < self._patience * price:
             return False
         self.has_paid = group.seconds[sizes] <= spent / 2
         if not self.has_paid:
@@ -160,7 +165,7 @@ class MetSizes:
         if price is None or len(self._exact) >= MOST_AT_ONCE:
             return False
         spent = in_numpy()
-        return spent is not None and spent < PATIENCE * price
+        return spent is not None and spent < self._patience * price
 
     def add_exact(self, sizes: Hashable) -> None:
         """Run these sizes unpadded from now on."""
@@ -194,7 +199,7 @@ class MetSizes:
             fits = largest.keys() == sizes.keys() and all(largest[d] >= n for d, n in sizes.items())
             if fits and prod(largest.values()) <= most:
                 return group
-        self._groups.append(Group(sizes, Counter()))
+        self._groups.append(Group(sizes, defaultdict(float)))
         del self._groups[:-MOST_PADDED]
         return self._groups[-1]
 
