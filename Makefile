@@ -130,7 +130,7 @@ fuzz: $(VENV)/.dev ## read mutated model files (make fuzz FUZZ=1000000); write p
 COUNT ?= 1000
 SEED ?= 0
 .PHONY: properties
-properties: $(VENV)/.dev ## optimise generated programs in all ways (make properties COUNT=5000 SEED=1)
+properties: $(VENV)/.dev ## optimize generated programs in all ways (make properties COUNT=5000 SEED=1)
 	PYTHONPATH=. $(BIN)/python tests/proof/run.py properties $(COUNT) --seed $(SEED) --jobs $(WORKERS)
 
 MUTANTS ?= 250

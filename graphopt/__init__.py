@@ -1,4 +1,4 @@
-"""graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`.
+"""graphopt: Paddle's static-graph API as an optimizing compiler; `import graphopt as paddle`.
 
 Its names are in `__init__.pyi`; each is imported when a script first uses it.
 """

@@ -1,4 +1,4 @@
-"""graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
+"""graphopt: Paddle's static-graph API as an optimizing compiler; `import graphopt as paddle`."""
 
 from math import e as e
 from math import inf as inf

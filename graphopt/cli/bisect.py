@@ -15,7 +15,7 @@ from pathlib import Path
 from graphopt.cli.model_arguments import add_data_arguments, add_strategy, add_tolerance
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, platform_of
-from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
+from graphopt.debug.oracles import FLOAT64, UNOPTIMIZED
 
 EXAMPLE = "graphopt bisect lenet/model.pdmodel --build-strategy fuse_gemm_epilogue"
 # the exit code for errors; 1 means that a rewrite was found
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_tolerance(parser)
     parser.add_argument(
         "--against",
-        choices=(UNOPTIMISED, FLOAT64),
-        default=UNOPTIMISED,
+        choices=(UNOPTIMIZED, FLOAT64),
+        default=UNOPTIMIZED,
         help="the reference: the program without passes, or NumPy in float64, which shares no "
         "code with the lowering",
     )

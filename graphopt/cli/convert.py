@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write a model in another format; returns 1 when the check finds different numbers."""
-    from graphopt.models.export.write import OPTIMISED, format_of
+    from graphopt.models.export.write import OPTIMIZED, format_of
     from graphopt.models.feeds import sizes_of
     from graphopt.models.model import import_model
     from graphopt.runtime.settings.progress import announce
@@ -88,7 +88,7 @@ def main(arguments: argparse.Namespace) -> int:
     if format in PROGRAMS:
         platforms = arguments.platforms.split(",") if arguments.platforms else None
         options = {"sizes": sizes, "parameters": arguments.parameters, "platforms": platforms}
-    elif sizes is not None and format in OPTIMISED:
+    elif sizes is not None and format in OPTIMIZED:
         options["sizes"] = sizes
     if arguments.opset is not None:
         options["opset"] = arguments.opset

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("arguments", nargs="*", default=[], help="of the script")
     add_strategy(
-        parser, "the optimisations (a bare flag means 1), for a script in place of its own"
+        parser, "the optimizations (a bare flag means 1), for a script in place of its own"
     )
     parser.add_argument(
         "-p", "--passes", default="", metavar="a,b{x=1}", help="more passes, after the fusions"

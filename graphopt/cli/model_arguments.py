@@ -14,7 +14,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_strategy(
-    parser: argparse.ArgumentParser, text: str = "the optimisations (a bare flag means 1)"
+    parser: argparse.ArgumentParser, text: str = "the optimizations (a bare flag means 1)"
 ) -> None:
     """Declare `--build-strategy`."""
     parser.add_argument("--build-strategy", metavar="FLAG=VALUE,...", help=text)

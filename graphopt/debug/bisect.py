@@ -20,7 +20,7 @@ from graphopt.debug.differences import (
     run,
     run_by_op,
 )
-from graphopt.debug.oracles import UNOPTIMISED
+from graphopt.debug.oracles import UNOPTIMIZED
 from graphopt.debug.program_source import Inputs, Subject, complete
 from graphopt.debug.reduce import record, reduce_module
 from graphopt.debug.replay import reference, replay
@@ -90,7 +90,7 @@ def _find_rewrite(suspect: Suspect, seen: Difference, against: str) -> tuple[Sus
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
     )
     by_op = functools.partial(run_by_op, seed=seed)
-    reference = by_op if against == UNOPTIMISED else suspect.against
+    reference = by_op if against == UNOPTIMIZED else suspect.against
     quick = replace(suspect, evaluate=by_op, against=reference, trials={})
     for attempt in (quick, suspect):
         try:
@@ -107,7 +107,7 @@ def _find_rewrite(suspect: Suspect, seen: Difference, against: str) -> tuple[Sus
 
 def _tell(found: WrongRewrite) -> None:
     """Print the rewrite."""
-    words = {DifferenceKind.PASS: "a pass fails", DifferenceKind.RUN: "the optimised program fails"}
+    words = {DifferenceKind.PASS: "a pass fails", DifferenceKind.RUN: "the optimized program fails"}
     kind = found.difference.kind
     print(f"{words.get(kind, 'the results differ')}: {found.difference}")
     line = f", from {found.line}" if found.line else ""

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import Array
 from graphopt.debug.differences import Difference, DifferenceKind, Evaluate, Tolerance, run
-from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
+from graphopt.debug.oracles import FLOAT64, UNOPTIMIZED
 from graphopt.debug.program_source import steps_of_file
 from graphopt.debug.search import Suspect
 from graphopt.errors import FeedError, UnsupportedError
@@ -52,11 +52,11 @@ def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Sus
 
 def reference(against: str, seed: int) -> Evaluate:
     """Return the evaluator of the right results; ValueError for an unknown word."""
-    if against == UNOPTIMISED:
+    if against == UNOPTIMIZED:
         return functools.partial(run, seed=seed)
     if against == FLOAT64:
         return _float64
-    raise ValueError(f"--against is {UNOPTIMISED} or {FLOAT64}, not {against}")
+    raise ValueError(f"--against is {UNOPTIMIZED} or {FLOAT64}, not {against}")
 
 
 def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -67,7 +67,7 @@ def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
     if drawing is not None:
         raise UnsupportedError(
             f"{show_op(drawing)} draws random numbers, and NumPy draws others than JAX; compare "
-            f"with --against {UNOPTIMISED}"
+            f"with --against {UNOPTIMIZED}"
         )
     dtypes = {f"{p.kind} {p.name}": dtype_of(p.type) for p in signature_of(module).results}
     results = evaluate(module, inputs, precision="float64")

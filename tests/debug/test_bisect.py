@@ -133,7 +133,7 @@ def test_dropouts_draw_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> N
     ("passes", "told", "ops"),
     [
         ("cse,wrong-add-relu{at=e how=nan}", ["NAN"], 2),
-        ("wrong-add-relu{at=c how=no-rule}", ["the optimised program fails: "], 2),
+        ("wrong-add-relu{at=c how=no-rule}", ["the optimized program fails: "], 2),
         ("wrong-add-relu{at=c how=raise}", ["a pass fails: TypeError: cannot build this"], 2),
         ("wrong-add-relu{at=c how=raise-early}", ["a pass fails: KeyError", "but a pass: w"], 2),
         ("wrong-add-relu{at=c how=invalid}", ["a pass fails: ", "before it is defined"], 3),

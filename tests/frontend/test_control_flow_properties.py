@@ -160,8 +160,8 @@ def test_programs_compute_what_numpy_computes(program: Step, seed: int) -> None:
         found = run(fetches, **feed)
         strategy = BuildStrategy()
         strategy.fuse_elewise_add_act_ops = True
-        optimised = CompiledProgram(static.default_main_program(), strategy)
-        again = static.Executor(paddle.CPUPlace()).run(optimised, feed, fetches)
+        optimized = CompiledProgram(static.default_main_program(), strategy)
+        again = static.Executor(paddle.CPUPlace()).run(optimized, feed, fetches)
     wanted = program(start, Language())
     for value, other, want in zip(found, again, wanted, strict=False):
         np.testing.assert_allclose(value, want, rtol=1e-10)

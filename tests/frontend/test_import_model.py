@@ -205,9 +205,9 @@ def test_other_outputs() -> None:
     block = model.program.global_block()
     inner = next(op.output("Out")[0] for op in block.ops if op.type == "relu")
     plain = model.run([X], fetch=[inner])
-    optimised = model.run([X], static.BuildStrategy(), fetch=[block.var(inner)])
+    optimized = model.run([X], static.BuildStrategy(), fetch=[block.var(inner)])
     assert plain[0].min() == 0 and plain[0].ndim == 4
-    np.testing.assert_array_equal(plain[0], optimised[0])
+    np.testing.assert_array_equal(plain[0], optimized[0])
 
 
 def test_inputs_are_checked() -> None:
@@ -225,7 +225,7 @@ def test_inputs_are_checked() -> None:
 
 
 @pytest.mark.exhaustive
-def test_optimised() -> None:
+def test_optimized() -> None:
     """The report needs no run; a strategy's program is compiled once."""
     model = paddle.import_model(MODELS / "infer_resnet18" / "model")
     strategy = static.BuildStrategy()

@@ -58,12 +58,12 @@ def compare(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
     return worst
 
 
-def time_in_turns(plain: Callable[[], Any], optimised: Callable[[], Any]) -> tuple[float, float]:
+def time_in_turns(plain: Callable[[], Any], optimized: Callable[[], Any]) -> tuple[float, float]:
     """Run both alternately, and return the median milliseconds of each."""
     seconds: tuple[list[float], list[float]] = ([], [])
     began_at = time.perf_counter()
     while len(seconds[0]) < 3 or (time.perf_counter() - began_at < 1.5 and len(seconds[0]) < 30):
-        for run, own in zip((plain, optimised), seconds, strict=True):
+        for run, own in zip((plain, optimized), seconds, strict=True):
             began = time.perf_counter()
             run()
             own.append(time.perf_counter() - began)
@@ -92,12 +92,12 @@ def examine(folder: Path, note: Callable[[Found], None], timed: bool) -> None:
     note({"read": True, "ops": len(list(module.walk())) - 3})
     strategy = strategy_of_all()
     explanation = graphopt.explain(model.program, strategy, model.fetch_names)
-    optimised = model.module(strategy)
-    optimised.verify()
+    optimized = model.module(strategy)
+    optimized.verify()
     note(
         {
-            "optimised": True,
-            "ops_after": len(list(optimised.walk())) - 3,
+            "optimized": True,
+            "ops_after": len(list(optimized.walk())) - 3,
             "fired": {row.pass_name: row.fired for row in explanation.table() if row.fired},
             "declined": {
                 f"{row.pass_name}: {row.kind}": row.count

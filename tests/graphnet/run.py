@@ -169,7 +169,7 @@ def summary(rows: Mapping[str, Found], listed: int) -> list[str]:
         "taken": len(rows),
         "saved by Paddle": len(taken),
         "read and verified": sum("read" in found for found in taken),
-        "optimized with every flag": sum("optimised" in found for found in taken),
+        "optimized with every flag": sum("optimized" in found for found in taken),
         "ran plain and optimized": len(ran),
         f"equal, within {TOLERANCE:g} of the output's largest number": len(equal),
         "timed plain and optimized": len(timed),
@@ -293,7 +293,7 @@ def found_of(cells: Sequence[str]) -> Found:
     if ops:
         found |= {"read": True, "ops": int(ops)}
     if ops_after:
-        found |= {"optimised": True, "ops_after": int(ops_after)}
+        found |= {"optimized": True, "ops_after": int(ops_after)}
     if difference:
         found["flags"] = float(difference)
     if time:

@@ -24,7 +24,7 @@ from graphopt_tests.graphnet.run import (
     summary,
 )
 
-EQUAL = {"read": True, "optimised": True, "ops": 9, "ops_after": 3, "plain": 1e-6, "flags": 2e-6}
+EQUAL = {"read": True, "optimized": True, "ops": 9, "ops_after": 3, "plain": 1e-6, "flags": 2e-6}
 
 
 def test_halves(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from graphopt_tests.proof.properties import Tally, Worst
 def tables(tally: Tally) -> str:
     """Format the tables of one run."""
     lines = [
-        f"- programs generated: {tally.programs:,}, each optimised in several ways "
+        f"- programs generated: {tally.programs:,}, each optimized in several ways "
         f"({tally.runs:,} runs in all)",
-        f"- optimised programs that came out otherwise and were compared in the reference "
+        f"- optimized programs that came out otherwise and were compared in the reference "
         f"interpreter: {tally.compared:,}; bit by bit: {tally.bits:,}; by XLA: "
         f"{tally.compared_by_xla:,}",
         f"- programs that the interpreter does not know: {tally.unknown.total():,}",

@@ -33,7 +33,7 @@ REASONS = {
 
 
 @pytest.mark.exhaustive
-def test_every_way_to_optimise() -> None:
+def test_every_way_to_optimize() -> None:
     """Outputs, gradients and state are preserved by all passes in all orders."""
     prover, count = Prover(others=3), examples(90)
     for number, generated in enumerate(collect(all_patterns(), count, 4)):

@@ -297,7 +297,7 @@ def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     assert graphopt(["report", str(script), "-o", str(out)]) == 0
     first, _ = data_of(out.read_text("utf-8"))["programs"]
-    # side by side are the program as read and after its optimisations, not the last stage of all
+    # side by side are the program as read and after its optimizations, not the last stage of all
     last = first["stages"][first["pair"][1]]
     assert first["pair"][0] == 0 and not last["required"] and first["stages"][-1]["required"]
     assert "all_reduce" not in {node["n"] for node in last["nodes"]}

@@ -66,7 +66,7 @@ def explained(program: CompiledProgram) -> list[dict[str, Any]]:
     return [row for row in rows if row["after"] == rows[-1]["after"]]
 
 
-def test_what_devices_require_is_no_optimisation() -> None:
+def test_what_devices_require_is_no_optimization() -> None:
     """Collectives have their own table, and the first line counts them separately."""
     made = net()
     program = CompiledProgram(made.main).with_data_parallel(
@@ -79,7 +79,7 @@ def test_what_devices_require_is_no_optimisation() -> None:
     head, text = found.text().splitlines()[0], found.text()
     ops = f"{report.ops_before} ops before, {report.ops_after - report.required} after, and "
     assert head.startswith(f"{ops}{report.required} that 2 devices require, for ")
-    ours, theirs = text.split("\nnot optimisations: what 2 devices require\n")
+    ours, theirs = text.split("\nnot optimizations: what 2 devices require\n")
     assert "\nfuse_gemm_epilogue " in ours and "all-reduce-gradients" not in ours
     assert "reduce_strategy (all-reduce-gradients)" in theirs
     assert f" {report.ops_before} -> {report.ops_after - report.required} " in ours

@@ -425,7 +425,7 @@ def test_memory_with_tables() -> None:
     assert found["predicted"] == pytest.approx(found["peak"], rel=0.1)
 
 
-@pytest.mark.slow  # eight devices, and code that XLA has optimised
+@pytest.mark.slow  # eight devices, and code that XLA has optimized
 @pytest.mark.parametrize("layers", [4, 12])
 def test_memory_and_communication(layers: int) -> None:
     """The peak is as predicted, and at most three times the parameters' bytes are sent."""

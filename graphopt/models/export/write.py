@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphopt.models.export.function import ExportedFunction
     from graphopt.models.export.sizes import Sizes
 
-OPTIMISED = ("mlir", "onnx", "source", *PROGRAMS)
+OPTIMIZED = ("mlir", "onnx", "source", *PROGRAMS)
 
 
 @dataclass(frozen=True)
@@ -100,13 +100,13 @@ def export(
     """
     target = Path(path)
     name = format_of(target, format)
-    if build_strategy is not None and name not in OPTIMISED:
+    if build_strategy is not None and name not in OPTIMIZED:
         raise ValueError(
             f"the format {name} holds the program as it was saved, so build_strategy has no "
-            f"effect there; it has in {', '.join(OPTIMISED)}"
+            f"effect there; it has in {', '.join(OPTIMIZED)}"
         )
     given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
-    if name in OPTIMISED:  # formats whose sizes cannot stay open
+    if name in OPTIMIZED:  # formats whose sizes cannot stay open
         del given["sizes"]
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:

@@ -485,7 +485,7 @@ def _required_table(rows: Sequence[PassRow], report: Report) -> Table:
     ops = f"{after - report.required} -> {after}" if report.required else ""
     seconds = sum(ran.seconds for ran in report.ran if ran.is_required)
     cells = [ops, *_gains(_required_cost(report)), "", milliseconds(seconds)]
-    title = f"not optimisations: what {_devices(report)} require"
+    title = f"not optimizations: what {_devices(report)} require"
     return replace(_with_total(rows, cells), title=title)
 
 

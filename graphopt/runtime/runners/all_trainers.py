@@ -176,7 +176,7 @@ class Session:
             **{f"number of {kind}": count for kind, count in kinds.items()},
             **{f"variable {port.name}": show(port.type) for port in state[:MAX_NAMED]},
             "variables set by the script": [],
-            "optimised program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
+            "optimized program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
         }
         return found
 
