@@ -234,7 +234,7 @@ def measured(name: str) -> str:
 
 def table(word: str) -> Iterator[str]:
     """Yield the rows of all programs whose names contain a word."""
-    yield "| | said, MB | XLA, MB | off | carried |"
+    yield "| program | `explain`, MB | XLA, MB | off | traffic |"
     yield "|---|-:|-:|-:|-:|"
     for name in PROGRAMS:
         if word in name:

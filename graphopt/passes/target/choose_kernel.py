@@ -107,8 +107,8 @@ def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     if dtype == "float32" and not (left or trained):
         return NOT_TRAINED
     terms, rows, columns = _product_sizes(x, y, unknown, left=left, right=right, one=one)
-    if dtype == "bfloat16" and not trained:
-        terms, rows = rows, terms  # forward, where no rows are summed
+    if dtype == "bfloat16" and not (trained or left):
+        terms, rows = rows, terms  # x y, which sums no rows
     if terms < (TERMS if one else SIDE) or min(rows, columns) < SIDE or rows * columns < ELEMENTS:
         return FEW_TERMS
     if dtype == "bfloat16":

@@ -23,119 +23,116 @@ class Flag:
 
 
 _REPEATS = (
-    "programs are compiled in one form (see `FLAGS_graphopt_tier`, where it is `auto`), so that "
-    "each run gives the same bits"
+    "compiles each program in its full form at once, unless `FLAGS_graphopt_tier` names another "
+    "form, so that each run gives the same bits"
 )
 
 # the flags with an effect: their defaults and descriptions
 OBEYED: Mapping[str, tuple[Any, str]] = {
     "check_nan_inf": (
         False,
-        "each step looks for NaN and Inf in its feeds and in what its operators compute, and "
-        "raises NotFiniteError for the first one, with operator, variable and source line; the "
-        "step stores nothing. Steps take longer, and programs compile again",
+        "looks for NaN and Inf in the feeds of each step and in the results of its operators. The "
+        "first one raises NotFiniteError with the operator, variable and source line, and the step "
+        "stores nothing. Programs compile again, and steps take longer",
     ),
     "check_nan_inf_level": (
         0,
-        "0: NotFiniteError; above: a warning for each value, and the step counts",
+        "0 raises NotFiniteError; a higher level warns of each value and keeps the step",
     ),
     "fuse_parameter_groups_size": (
         1,
-        "how many gradients `fuse_all_reduce_ops` puts in a group at least, from the next "
+        "the least number of gradients in a group of `fuse_all_reduce_ops`, from the next "
         "compilation on",
     ),
     "fuse_parameter_memory_size": (
         -1.0,
-        "how many megabytes `fuse_all_reduce_ops` puts in a group; -1 for a group per layer, 0 for "
-        "one group",
+        "the megabytes of a group of `fuse_all_reduce_ops`: -1 for one group per layer, 0 for one "
+        "group in all",
     ),
     "paddle_num_threads": (
         1,
-        "how many threads compute on the CPU at most, set before the first run; one for each core "
-        "where it is not set (docs/how-to/run-on-a-cpu.md)",
+        "the most threads that compute on the CPU; set it before the first run. Without it, one "
+        "thread for each core (docs/how-to/run-on-a-cpu.md)",
     ),
-    "selected_gpus": ("", "which GPUs `cuda_places()` means, read from the environment"),
+    "selected_gpus": ("", "the GPUs of `cuda_places()`, from the environment"),
     "graphopt_cuda_place": (
         "strict",
-        "what `CUDAPlace` means where JAX has no GPU: `strict` for an error, `best` for the best "
-        "device there is, with a warning; `is_compiled_with_cuda()` is True then (not Paddle's)",
+        "the meaning of `CUDAPlace` where JAX has no GPU: `strict` raises an error; `best` takes "
+        "the best device with a warning, and `is_compiled_with_cuda()` is True (not Paddle's)",
     ),
     "graphopt_paddle_version": (
         "",
         "the release of Paddle that `paddle.__version__`, `paddle.version` and `require_version` "
-        "say, as `2.4.2`; 1.8.5 in a script with `paddle.fluid` and 2.6.2 in others where it is "
-        "not set. It changes no operator (not Paddle's)",
+        "report, such as `2.4.2`. By default it is 1.8.5 in a script with `paddle.fluid`, and "
+        "2.6.2 in others. It changes no operator (not Paddle's)",
     ),
-    "graphopt_without": (
-        "",
-        "passes to leave out, with commas between (not Paddle's)",
-    ),
+    "graphopt_without": ("", "the passes to leave out, separated by commas (not Paddle's)"),
     "graphopt_tf32": (
         True,
-        "float32 products and convolutions may be computed in TF32 (10 bits after the point) on "
-        "GPUs that have it, as by Paddle's defaults, from the next compilation on; `explain` says "
-        "which it is (not Paddle's, which has `core.set_cublas_switch` and `set_cudnn_switch`)",
+        "lets GPUs compute float32 products and convolutions in TF32 (10 bits after the point), as "
+        "Paddle does by default, from the next compilation on; `explain` reports the precision "
+        "(not Paddle's, which has `core.set_cublas_switch` and `set_cudnn_switch`)",
     ),
     "graphopt_kernels": (
         "auto",
-        "with `auto`, a program that has run for ten seconds on a CPU is compiled again with the "
-        "kernels of oneDNN, which is part of jaxlib on x86; the two forms alternate for some runs, "
-        "and the quicker one goes on. Each kind of kernel is first tried in another process. `on` "
-        "takes the kernels from the first step on, and keeps nothing of such a program for the "
-        "next process; `off` takes none. On GPUs and TPUs `auto` measures an op with a kernel and "
-        "without one when a program that has it is compiled, once for a kind of device, and `on` "
-        "takes kernels by rules (not Paddle's)",
+        "special kernels. On CPUs, `auto` compiles a program that has run for ten seconds again "
+        "with kernels of oneDNN (part of jaxlib on x86), alternates the two forms for some runs, "
+        "and keeps the quicker one; each kind of kernel is first tried in another process. `on` "
+        "uses the kernels from the first step on, and stores nothing of the program on disk. On "
+        "GPUs and TPUs, `auto` measures an op with and without its kernel, once for each kind of "
+        "device, and `on` chooses by rules. `off` uses no kernels (not Paddle's)",
     ),
     "graphopt_keep_scratch": (
         True,
-        "the memory of a step's intermediate values stays with the process, on CPUs with glibc; "
-        "if a compiled step takes more than 32 MB, only where the main thread runs it and JAX is "
-        "first imported by graphopt. Otherwise the system maps and clears it for each step (not "
-        "Paddle's)",
+        "keeps the memory of a step's intermediate values in the process, on CPUs with glibc; "
+        "otherwise the system maps and clears it in each step. A compiled step that takes more "
+        "than 32 MB has it only in the main thread, and if graphopt was the first to import JAX "
+        "(not Paddle's)",
     ),
     "graphopt_mapper": (
         "auto",
-        "what makes one replica of a data-parallel program several, from the next compilation on: "
-        "`auto`, `pmap`, `shard_map` or `vmap`; `ExecutionStrategy.mapper` wins (not Paddle's)",
+        "the function that maps one replica of a data-parallel program over the devices, from the "
+        "next compilation on: `auto`, `pmap`, `shard_map` or `vmap`; `ExecutionStrategy.mapper` "
+        "takes precedence (not Paddle's)",
     ),
     "graphopt_full_traceback": (
         False,
-        "tracebacks of errors show the frames of graphopt, too (not Paddle's)",
+        "shows the frames of graphopt in tracebacks of errors, too (not Paddle's)",
     ),
     "graphopt_buckets": (
         "auto",
-        "how feeds of many sizes run without buckets of one's own: `auto` pads sequences with "
-        "lengths, and in trainings and predictors feeds of open sizes of which several came, to a "
-        "few sizes where results stay the same, and keeps the caches of decoders in buffers; `off` "
-        "compiles each size (not Paddle's)",
+        "the padding of feeds of many sizes in an Executor without buckets: `auto` pads sequences "
+        "with lengths, and, in trainings and predictors, feeds whose open sizes have changed, to a "
+        "few sizes if the results stay the same, and keeps the caches of decoders in buffers; "
+        "`off` compiles each size (not Paddle's)",
     ),
     "graphopt_tier": (
         "auto",
-        "the form in which programs run on CPUs: by NumPy with `host`, where NumPy computes all "
-        "operators and their derivatives; as XLA compiles quickly with `fast`, and as it runs "
-        "quickly with `full`. `auto` begins with the first of these that the program has, and has "
-        "a thread compile the last when the same sizes come again. Their results differ by "
-        "rounding. `auto` is `full` for small programs, over several places, and for programs that "
-        "call Python; in a training from a seed the form changes at a counted run (not Paddle's)",
+        "the form of programs on CPUs: `host` runs NumPy, where it has all operators and their "
+        "derivatives; `fast` runs XLA's quickest compilation, and `full` its quickest code. `auto` "
+        "begins with the first of the three that a program has, and compiles the full form in the "
+        "background once the same sizes recur; in a training from a seed it changes at a counted "
+        "run. Small programs, programs over several places, and programs that call Python have "
+        "the full form at once. The forms differ by rounding (not Paddle's)",
     ),
     "cpu_deterministic": (False, _REPEATS),
     "cudnn_deterministic": (False, _REPEATS),
     "graphopt_progress": (
         True,
-        "compiling for more than two seconds is reported on standard error, with what, how large "
-        "and why; set to 1, the work of commands is reported to files, too, and not to terminals "
-        "alone; GLOG_minloglevel=1 in the environment silences it (not Paddle's)",
+        "reports compilations of more than two seconds on standard error: the program, its size "
+        "and the reason. If it is set to 1, commands report their progress to files as well as "
+        "terminals. GLOG_minloglevel=1 in the environment silences it (not Paddle's)",
     ),
     "graphopt_check_ids": (
         "fed",
-        "which ids of rows and classes are checked: `fed` ones before each step, `all` (those that "
-        "a step computes, too; it then keeps the old state until it ends), or `off` for none; "
-        "integers that divide are checked for 0 unless it is `off` (not Paddle's)",
+        "the ids of rows and classes that are checked: `fed` ones before each step; `all`, also "
+        "those that a step computes, which keeps the old state until the step ends; or `off`. "
+        "Unless it is `off`, integer divisors are checked for 0 (not Paddle's)",
     ),
     "graphopt_cache_dir": (
         "",
-        "where compiled programs are kept for other processes, set before the first compilation; "
-        "empty for nowhere (not Paddle's)",
+        "the folder of compiled programs for later processes; set it before the first "
+        "compilation. Empty for no cache (not Paddle's)",
     ),
 }
 

@@ -113,7 +113,7 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         raise UnsupportedError(
             f"the program cannot be written as readable source for {style}:\n  "
             + "\n  ".join(refused)
-            + "\nwrite .onnx or .jaxexport, which have them, or the style "
+            + "\nwrite .onnx instead, or the style "
             + ("paddle" if style == "jax" else "jax")
         )
     _name_attention(block, calls, reader.weights)
