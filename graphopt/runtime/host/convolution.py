@@ -23,7 +23,7 @@ Ints: TypeAlias = "Sequence[int]"
 
 STRIP = 1 << 18
 """The most elements of the windows of a strip."""
-PRODUCTS = 1 << 19
+PRODUCTS = 1 << 20
 """The most elements of a strip's products with each position of the filter."""
 FEWEST = 4
 """With fewer channels, copying windows takes less time than a product for each filter row."""
@@ -33,7 +33,7 @@ NARROWING = 4
 """From so many channels for each filter on, copying windows takes longer than adding products."""
 ROWS = 8
 """The result rows in a product of one channel, at stride 1."""
-BAND = 1 << 17
+BAND = 1 << 18
 """The most elements of the windows of depthwise channels that are multiplied together."""
 LINE = 64
 """From so many columns on, one image is enough for such a product."""
