@@ -171,9 +171,9 @@ def test_another_reader_is_named(case: Case, rule: Fusion) -> None:
             add_fetch(module, match[node])
 
         reasons = told(mutate(case, rule, read), case.pass_name, rule)
-        assert ("used-elsewhere", f"`{node.name}` is also read by pd.exp") in reasons
+        assert ("used-elsewhere", f"the result of `{node.name}` is also read by pd.exp") in reasons
         reasons = told(mutate(case, rule, fetch), case.pass_name, rule)
-        assert ("used-elsewhere", f"`{node.name}` is fetched ('mutant')") in reasons
+        assert ("used-elsewhere", f"the result of `{node.name}` is fetched ('mutant')") in reasons
 
 
 def add_fetch(module: ModuleOp, op: PdOp) -> None:
@@ -232,7 +232,7 @@ def test_another_op_is_named(case: Case, rule: Fusion) -> None:
             assert not any(expected in reason.text for reason in reasons), reasons
             continue
         named = [r for r in reasons if r.name == "other-op" and r.text.startswith(expected)]
-        assert named and named[0].fix == f"compute it by {node.expected}", reasons
+        assert named and named[0].fix == f"compute this value by {node.expected}", reasons
 
 
 @pytest.mark.parametrize(("case", "rule"), RULES)
@@ -255,7 +255,7 @@ def test_another_end_is_named(case: Case, rule: Fusion) -> None:
         root.erase()
 
     reasons = told(mutate(case, rule, change), case.pass_name, rule)
-    expected = f"`{node.name}` should be read by {rule.root.expected}, it is read by pd."
+    expected = f"`{node.name}` should be read by {rule.root.expected}, but is read by pd."
     assert any(n == "other-reader" and t.startswith(expected) for n, t in reasons), reasons
 
 
@@ -304,7 +304,7 @@ def test_a_pattern_that_another_pass_took() -> None:
     names = ("fuse-bn-add-act", "fuse-elewise-add-act")
     run.fuse([(name, FUSIONS[name]()) for name in names])
     taken = [m.reason for m in run.finish().near_misses("fuse-elewise-add-act")]
-    assert ("taken", "fuse-bn-add-act took it") in [(r.name, r.text) for r in taken]
+    assert ("taken", "fuse-bn-add-act took the ops") in [(r.name, r.text) for r in taken]
 
 
 # -- the functions that users call -----------------------------------------------------------------
@@ -376,7 +376,7 @@ def test_compiled_program_tells_near_misses(program: Net) -> None:
     assert "near miss" not in compiled.explain("fuse_bn_act_ops")
     text = compiled.explain("fuse_gemm_epilogue")
     assert "near miss at pd.matmul" in text
-    assert "`matmul` should be read by pd.add, it is " in text
+    assert "`matmul` should be read by pd.add, but is " in text
     assert "bn" not in text
 
 
@@ -456,7 +456,7 @@ def test_a_saved_model_is_told_as_it_runs() -> None:
     model = import_model(MODELS / "infer_lenet" / "model")
     told = model.explain()
     assert "after, for cpu\n" in told and "\nprepare-weights " in told
-    assert " run once, not in each step: they read parameters alone\n" in told
+    assert " with only parameters as operands: run once, not in each step\n" in told
     assert "func.func @prepare" in str(model.module())
     assert "after, for any platform (portable" in model.explain(portable=True)
     assert "func.func @prepare" not in str(model.module(portable=True))

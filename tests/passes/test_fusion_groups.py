@@ -169,7 +169,7 @@ def notes(text: str) -> list[str]:
 def test_what_is_told_of_a_group() -> None:
     """The note has the bytes that the derivative saves, if one passes through the group."""
     text = PROGRAM.format(lines="%e = pd.softmax(%a)\n%b = pd.matmul(%e, %w)")
-    held = "holds softmax, matmul, assign; 32768 bytes stay inside"
+    held = "the group holds softmax, matmul, assign; 32768 bytes stay inside"
     assert notes(text) == [f"{held}; the derivative keeps 10978 bytes less"]
     without = text.replace("%g = pd.grad(of = [%loss], wrt = [%w], cotangents = [%one])", "")
     assert notes(without.replace("%g :", "%loss :")) == [held]

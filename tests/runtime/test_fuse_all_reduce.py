@@ -81,7 +81,7 @@ def test_large_gradients_travel_alone() -> None:
     net.run(regression_feed(12), (), program)
     # the second and third weight have 64 KB
     assert sums(program) == 5
-    assert "large: its value has 65536 bytes" in program.explain()
+    assert "large: the value has 65536 bytes" in program.explain()
 
 
 def test_one_device_sums_nothing() -> None:

@@ -96,10 +96,10 @@ def test_on_several_devices() -> None:
     for a, b in zip(found, plain, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
-    with pytest.warns(UserWarning, match="switches it off"):
+    with pytest.warns(UserWarning, match="switches this flag off"):
         _, report = train(make, devices=2, fuse_all_optimizer_ops=True, reduce_strategy=reduce)
     result = report.flags["fuse_all_optimizer_ops"]
-    assert (result.status, "switches it off" in result.text) == (REFUSED, True)
+    assert (result.status, "switches this flag off" in result.text) == (REFUSED, True)
 
 
 def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:

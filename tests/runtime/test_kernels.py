@@ -98,7 +98,9 @@ def test_no_verdict_yet() -> None:
     """XLA computes, a trial is started, and explain reports it."""
     main, loss = training()
     (reason,) = refusals(main, loss)
-    assert "oneDNN's form 'product' is not used: it is being tried in the background" in reason
+    assert (
+        "kernel of oneDNN for 'product' is not used: it is being tried in the background" in reason
+    )
     assert Recorder.started >= 1
 
 

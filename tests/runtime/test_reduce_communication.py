@@ -76,7 +76,7 @@ def test_conflicts() -> None:
         program = net.parallel(2, **flags)
         with pytest.warns(UserWarning, match=text):
             net.run(regression_feed(4), (), program)
-        assert "switches it off, as in Paddle" in program.explain()
+        assert "switches this flag off, as in Paddle" in program.explain()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         net.run(regression_feed(4), (), net.parallel(2, reduce_strategy=REDUCE))

@@ -138,7 +138,7 @@ def test_state_is_spread() -> None:
         assert len(shards) == 4
         own = elements if name == "w" else -(-elements // 4)
         assert {shard.data.nbytes for shard in shards} == {4 * own}, name
-    assert "of 4 states on each device, not 112" in program.explain()
+    assert "of 4 states, not 112" in program.explain()
 
 
 @pytest.mark.exhaustive

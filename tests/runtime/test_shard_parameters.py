@@ -236,7 +236,7 @@ def test_a_device_has_its_part() -> None:
         assert slot is not None and slot.value is not None
         assert {shard.data.size for shard in slot.value.addressable_shards} == {share}, name
     shown = program.explain("shard_parameters")
-    assert "has 384 bytes, fewer than the 32768" in shown
+    assert "has 384 bytes, and sharding pays from 32768" in shown
     assert "shard_parameters: each device has" in program.explain()
 
 

@@ -205,7 +205,7 @@ def test_explain_says_so() -> None:
     compiled = static.CompiledProgram(main, build_strategy=static.BuildStrategy())
     static.Executor(paddle.CPUPlace()).run(compiled, feed={"x": ROWS}, fetch_list=[found])
     text = " ".join(compiled.explain().split())
-    assert "runs op by op on one device, each op a program of its own: 'x' decides" in text
+    assert "runs op by op on one device, each op compiled alone: 'x' decides" in text
     assert "the size of pd.nonzero" in text
 
 

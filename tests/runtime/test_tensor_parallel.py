@@ -326,7 +326,7 @@ def test_a_loop_reads_whole_parameters() -> None:
     program = trains_alike(build(make, seed=3), lambda seed: {"x": fed(seed)["x"]}, 2, 2)
     assert "pd.cut" in module_text(program)
     shown = program.explain("tensor_parallel_degree")
-    assert "a branch or a loop reads 'inner', and needs all of it" in shown
+    assert "a branch or a loop needs all of 'inner'" in shown
 
 
 # -- how -------------------------------------------------------------------------------------------

@@ -36,13 +36,15 @@ class DropDropout(RewritePass):
 def _drop(op: Dropout, log: RewriteLog, *, keep: bool) -> None:
     testing, p = op.attr("is_test"), op.attr("p")
     if not testing and p != 0:
-        text = f"it drops {p:g} of the elements in training"
+        text = f"the dropout drops {p:g} of the elements in training"
         log.declined(op, Reason("drops-elements", text, "clone the program with for_test=True"))
         return
     factor = 1 - p if testing and op.attr("mode") == "downgrade_in_infer" else 1
     if factor == 1 and keep:
-        text = "a gradient is taken with respect to its result"
-        log.declined(op, Reason("differentiated", text, "differentiate the operand instead"))
+        text = "a gradient is taken with respect to the result of the dropout"
+        log.declined(
+            op, Reason("differentiated", text, "take the gradient with respect to the operand")
+        )
         return
     if not log.allow(op):
         return

@@ -138,21 +138,27 @@ def _product_of(op: Einsum) -> _Product | Reason:
     inputs = op.operands
     terms, _, result = op.attr("equation").replace(" ", "").partition("->")
     if len(inputs) != 2:
-        return _no_product(f"it has {len(inputs)} tensors, and a matmul two")
+        return _no_product(f"the einsum has {len(inputs)} tensors, and a matmul has two")
     if not dtype_of(op.results[0].type).is_floating:
-        return _no_product(f"it is of {dtype_of(op.results[0].type)!s}, not of floating point")
+        return _no_product(
+            f"the result is of {dtype_of(op.results[0].type)!s}, not of floating point"
+        )
     left, right = terms.split(",")
     first, second, result = _without_dots(op, left, right, result)
     found = _Product(inputs[0], inputs[1], (first, second), result)
     for term in (first, second, result):
         twice = next((c for c in term if term.count(c) > 1), "")
         if twice:
-            return _no_product(f"'{twice}' is twice in a term, which is a diagonal")
+            return _no_product(
+                f"the letter '{twice}' appears twice in a term, which takes a diagonal"
+            )
     alone = next((c for c in first + second if (first + second + result).count(c) == 1), "")
     if alone:
-        return _no_product(f"'{alone}' is in one term only, over which a sum is taken")
+        return _no_product(
+            f"the letter '{alone}', over which a sum is taken, appears in one term only"
+        )
     for letters, text in (
-        (found.summed, "nothing is summed over"),
+        (found.summed, "the einsum sums over no letter"),
         (found.rows, "the first tensor has no letter of its own in the result"),
         (found.columns, "the second tensor has no letter of its own in the result"),
     ):
@@ -184,21 +190,23 @@ def _check_sizes(found: _Product) -> _Product | Reason:
         sizes = {shape[letter] for shape in shapes}
         if len(sizes) > 1 or UNKNOWN in sizes:
             named = " and ".join("?" if size == UNKNOWN else str(size) for size in sorted(sizes))
-            text = f"'{letter}', over which the sum is taken, has the size {named}, and one of 1 "
-            return Reason("size-unknown", text + "broadcasts", "declare the data with known sizes")
+            text = f"the summed '{letter}' has the size {named}, and a size of 1 broadcasts"
+            return Reason("size-unknown", text, "declare the data with known sizes")
     together = [group for group in (found.rows, found.columns) if len(group) > 1]
     if not found.batch:
         together = [found.columns] if len(found.columns) > 1 else []
     sizes = found.sizes()
     unknown = [c for group in together for c in group if sizes[c] == UNKNOWN]
     if unknown:
-        text = f"the size of '{unknown[0]}', an axis that is joined with others, is not known"
+        text = f"the size of axis '{unknown[0]}', to be joined with another axis, is not known"
         return Reason("size-unknown", text, "declare the data with known sizes")
     return found
 
 
 def _no_product(text: str) -> Reason:
-    return Reason("no-matrix-product", text, "none: it stays an einsum")
+    return Reason(
+        "no-matrix-product", text, "none: no matmul computes the same, so the op stays an einsum"
+    )
 
 
 def _without_dots(op: Einsum, first: str, second: str, result: str) -> tuple[str, str, str]:

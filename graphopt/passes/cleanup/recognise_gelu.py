@@ -116,10 +116,10 @@ def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
     most = _ROUNDINGS * _EPSILON.get(dtype, 2.0**-23)
     if _is_near(found.inner, inner, most) and _is_near(found.outer, RESULT, most):
         return None
-    text = f"it is {_show(found.outer, name)} with {name} of {_show(found.inner, name)}; "
+    text = f"the formula is {_show(found.outer, name)} with {name} of {_show(found.inner, name)}; "
     text += f"gelu has {_show(RESULT, name)} and {_show(inner, name)}"
     text += ", to the digits of float64" if dtype == "float64" else ""
-    return Reason("other-numbers", text, "write the numbers of gelu, or call gelu")
+    return Reason("other-numbers", text, "use the numbers of gelu, or call gelu")
 
 
 def _needed_elsewhere(found: Written) -> Reason | None:

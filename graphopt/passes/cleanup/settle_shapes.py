@@ -134,8 +134,8 @@ def _decline(op: Dynamic, found: _Plain, log: RewriteLog) -> None:
         op,
         Reason(
             "other-size",
-            f"size {at} of the new shape is not known to be size {at} of the operand",
-            f"read it off the operand itself, as shape(x)[{at}], or write -1 for it",
+            f"size {at} of the new shape is not known to equal size {at} of the operand",
+            f"take this size from the operand itself, as shape(x)[{at}], or write -1",
         ),
     )
 

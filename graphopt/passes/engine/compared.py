@@ -95,7 +95,7 @@ def _checked_rule(rule: str, where: str, verdict: Verdict) -> Checked:
 
 def _declined_first(rule: str, failed: Checked, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """List the declined instances, then the applied ones, which were undone, as declined too."""
-    fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
+    fix = f"none: this is a bug in the pass {rule}; leave the pass out and report the bug"
     reason = Reason(FAILED_VALIDATION, failed.text, fix)
     undone = [o for o in outcomes if isinstance(o, Applied)]
     kept: list[Outcome] = [o for o in outcomes if isinstance(o, Declined)]

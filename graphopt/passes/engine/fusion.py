@@ -265,8 +265,8 @@ def _left_to_larger(
             if any(refusal(other.rule, m) is None for m in matches(other.rule.root, op)):
                 return Reason(
                     "left-to-larger",
-                    f"`{node.name}` ends a {other.name} pattern",
-                    "none: the larger fusion has it",
+                    f"`{node.name}` ends a pattern of {other.name}, which goes first",
+                    "none: the larger fusion takes the op",
                 )
     return None
 
@@ -278,26 +278,28 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     given = set(rule.inner_results(match))
     for hole, value in match.values.items():
         if value.owner in inside:
-            text = f"`{hole.name}` is a value inside the pattern"
-            return Reason("part-of-itself", text, "none: there is no such fused op")
+            text = f"the operand `{hole.name}` is also computed inside the pattern"
+            return Reason(
+                "part-of-itself", text, "none: no fused op takes one of its own inner values"
+            )
     for node, op in match.ops.items():
         for result in op.results[op is root :]:
             others = [use for use in result.uses if use.operation not in inside]
             if not others:
                 continue
             if result not in given:
-                use, which = others[0], "" if result is op.results[0] else "another result of "
+                use, which = others[0], "the" if result is op.results[0] else "another"
                 return Reason(
                     "used-elsewhere",
-                    f"{which}`{node.name}` is {how_used(use.operation, use.index)}",
-                    "fetch something else, or give the other reader a copy of the op",
+                    f"{which} result of `{node.name}` is {how_used(use.operation, use.index)}",
+                    "fetch another value, or give the other reader a copy of the op",
                 )
             for use in others:
                 if _is_before(use.operation, root):
-                    which = "" if result is op.results[0] else "another result of "
+                    which = "the" if result is op.results[0] else "another"
                     return Reason(
                         "used-before",
-                        f"{which}`{node.name}` is read by {show_op(use.operation)}, "
+                        f"{which} result of `{node.name}` is read by {show_op(use.operation)}, "
                         "which comes before the end of the pattern",
                         "move that reader after the pattern",
                     )

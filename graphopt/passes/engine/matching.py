@@ -74,7 +74,7 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
             bound.values[hole] = value
             yield bound
         else:
-            text = f"`{hole.name}` is two values, not one"
+            text = f"`{hole.name}` is two different values, and the pattern needs one"
             yield from match.miss("other-value", text, "use one value in both places")
         return
     node, index = (hole.node, hole.index) if isinstance(hole, Result) else (hole, 0)
@@ -105,15 +105,15 @@ def _find_near_miss(
     if not isinstance(producer, PdOp):
         name = f" %{value.name_hint}" if value.name_hint else ""
         text = f"{wanted}, found the argument{name}"
-        yield from match.miss("not-computed", text, f"compute it by {node.expected}")
+        yield from match.miss("not-computed", text, f"compute this value by {node.expected}")
     elif producer.parent is not user.parent:
         if not needs_more:
-            text = f"`{node.name}` is computed outside of this region"
-            fix = "move both to the same side of the branch or loop"
+            text = f"`{node.name}` is computed outside of the branch or loop that reads it"
+            fix = "move both ops to the same side of the branch or loop"
             yield from match.miss("other-block", text, fix)
     elif value is not producer.results[min(index, len(producer.results) - 1)]:
         if not needs_more:
-            text = f"`{node.name}`: a side result of it is read"
+            text = f"a side result of `{node.name}` is read, not the first result"
             yield from match.miss("other-result", text, "read the first result")
     elif type(producer) not in node.types:  # else the flaw is deeper, as searched before
         before = producer.operands[0].owner if producer.operands else None
@@ -123,5 +123,5 @@ def _find_near_miss(
             for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
         text = f"{wanted}, found {show_op(producer)}"
-        for flawed in match.miss("other-op", text, f"compute it by {node.expected}"):
+        for flawed in match.miss("other-op", text, f"compute this value by {node.expected}"):
             yield from _with_inputs(node, producer, flawed)

@@ -151,15 +151,15 @@ class NearMisses:
             taker = self._takers.get(op)
             if taker in (None, name) or (name, op) in self._declined:
                 continue
-            fix = f"switch off {taker} to have this one"
-            taken = Reason(TAKEN, f"{taker} took it", fix)
+            fix = f"switch off {taker} to have this fusion"
+            taken = Reason(TAKEN, f"{taker} took the ops", fix)
             reason = taken if miss.reason.name == TAKEN else miss.reason
             found.append(replace(miss, reason=reason, had=True))
         for key, (miss, ops) in self._ahead.items():
             taker = next((self._takers[op] for op in ops if op in self._takers), None)
             if taker is not None:
                 self._had.add(key)
-                reason = Reason(TAKEN, f"{taker} took it", f"none: {taker} comes first")
+                reason = Reason(TAKEN, f"{taker} took the ops", f"none: {taker} runs first")
                 found.append(replace(miss, reason=reason))
         return found
 
@@ -267,8 +267,8 @@ def _without_end(rule: Fusion, node: Node, op: PdOp) -> Match | None:
         _could_be(user, root) for user in users
     ):
         return None
-    wanted = f"`{node.name}` should be read by {root.expected}, it is {_readers(value)}"
-    found.missed = Reason("other-reader", wanted, f"let {root.expected} read it")
+    wanted = f"`{node.name}` should be read by {root.expected}, but is {_readers(value)}"
+    found.missed = Reason("other-reader", wanted, f"let {root.expected} read `{node.name}`")
     return found
 
 

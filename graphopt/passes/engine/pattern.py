@@ -149,7 +149,7 @@ def wrong_attrs(name: str, node: Node, op: PdOp, wanted: Mapping[str, Any]) -> R
     return Reason(
         name,
         f"`{node.name}` has {found}, not {values}",
-        f"make {' and '.join(wanted)} of `{node.name}` {values}",
+        f"set {' and '.join(wanted)} of `{node.name}` to {values}",
     )
 
 

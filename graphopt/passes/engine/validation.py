@@ -188,7 +188,7 @@ def veto(
             validation.proofs[after] = Proof(before, found.numerics, proof)
     if verdict.status != FAILED:
         return None
-    fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
+    fix = f"none: this is a bug in the pass {rule}; leave the pass out and report the bug"
     return Reason(FAILED_VALIDATION, verdict.text, fix)
 
 

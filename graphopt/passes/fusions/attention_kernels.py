@@ -103,11 +103,11 @@ class Asked:
 def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
     """Return the reason why a kernel cannot compute this attention, else None."""
     if asked.drops and not kernel.most_scores:
-        text = f"the kernel of {kernel.name} draws no dropout as pd.dropout does"
+        text = f"the kernel of {kernel.name} does not draw the random numbers of pd.dropout"
         return Reason("kernel-dropout", text, "leave out the dropout of the weights")
     dtype = dtype_of(asked.q)
     if str(dtype) not in kernel.dtypes:
-        text = f"it is in {dtype!s}, but the kernel of {kernel.name} takes "
+        text = f"the queries have the dtype {dtype!s}, but the kernel of {kernel.name} takes "
         return Reason("kernel-dtype", text + " and ".join(kernel.dtypes), "use amp.auto_cast")
     if kernel.most_scores:
         return _of_scores(kernel, asked)
@@ -118,11 +118,11 @@ def _of_scores(kernel: Kernel, asked: Asked) -> Reason | None:
     """Return the reason not to have all scores in memory at once, else None."""
     batch = shape_of(asked.q)[:-2]
     if UNKNOWN in (*batch[1:], *asked.lengths):
-        text = "how many scores there are is known only when the program runs"
+        text = "the number of scores is known only when the program runs"
         return Reason("kernel-length", text, "declare the data with known lengths")
     held = 4 * math.prod(abs(size) for size in (*batch, *asked.lengths))
     if held > kernel.most_scores:
-        text = f"all scores at once take {held} bytes, more than {kernel.most_scores}"
+        text = f"all scores together take {held} bytes, more than the limit of {kernel.most_scores}"
         return Reason("kernel-scores", text)
     return None
 
@@ -148,8 +148,8 @@ def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | 
         text = "the numbers of queries and keys are known only when the program runs"
         return Reason("kernel-length", text, "declare the data with known lengths")
     if min(lengths) < kernel.least_length or any(length % step for length in lengths):
-        text = f"{lengths[0]} queries and {lengths[1]} keys; the kernel of {kernel.name} is for "
-        text += f"{kernel.least_length} and more"
+        text = f"there are {lengths[0]} queries and {lengths[1]} keys; the kernel of {kernel.name} "
+        text += f"takes {kernel.least_length} and more"
         text += f", in steps of {step}" if step > 1 else ""
         fix = "pad the sequences" if step > 1 else "none: XLA computes short attention as fast"
         return Reason("kernel-length", text, fix)
@@ -158,12 +158,12 @@ def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | 
 
 def _of_mask(kernel: Kernel, asked: Asked) -> Reason | None:
     if kernel.is_causal:
-        text = f"no mask that hides all later keys alone, as the kernel of {kernel.name} does"
+        text = f"no mask hides exactly all later keys, as the kernel of {kernel.name} does"
         return None if asked.is_causal else Reason("not-causal", text)
     if asked.mask is None:
         return None
     if not kernel.masked_length_step:
-        return Reason("kernel-mask", f"the kernel of {kernel.name} would need all of the mask")
+        return Reason("kernel-mask", f"the kernel of {kernel.name} would need the whole mask")
     if dtype_of(asked.mask) == "bool" and asked.fill > HIDDEN:
         score = f"{asked.fill:g}"
         text = f"the hidden elements have the score {score}, which is not below all others"

@@ -55,7 +55,7 @@ class ChooseAttention(RewritePass):
             if not isinstance(op, FusedDotProductAttention) or op.attr("algorithm"):
                 continue
             if self.measure is None:
-                found: str | Reason = Reason("no-kernel", "these devices have none")
+                found: str | Reason = Reason("no-kernel", "these devices have no attention kernel")
                 for name in kernels_of(self.kernel):
                     if not isinstance(found, str):
                         found = _refusal(KERNELS[name], op, op in twice) or name
@@ -72,7 +72,10 @@ class ChooseAttention(RewritePass):
         self, op: FusedDotProductAttention, measure: Measure, twice: bool, trained: bool
     ) -> tuple[str | Reason, str]:
         """Choose the quickest kernel, with a note for the report, or return why there is none."""
-        reason, paying = Reason("no-kernel", "these devices have none"), dict[str, KernelTime]()
+        reason, paying = (
+            Reason("no-kernel", "these devices have no attention kernel"),
+            dict[str, KernelTime](),
+        )
         for name in rivals_of(self.platform, self.kernel):
             refused = _refusal(KERNELS[name].with_measured_limits(), op, twice)
             if refused is not None:

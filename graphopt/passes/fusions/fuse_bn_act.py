@@ -53,8 +53,8 @@ def check_not_synchronised(norm: PdOp) -> Reason | None:
     if norm.attr("sync"):
         return Reason(
             "synchronised",
-            "`batch_norm` has sync = True: it combines its statistics over devices",
-            "switch sync_batch_norm off",
+            "`batch_norm` has sync = True, so its statistics are combined over devices",
+            "switch off sync_batch_norm",
         )
     return None
 

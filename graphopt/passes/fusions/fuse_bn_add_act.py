@@ -35,7 +35,7 @@ class BatchNormAddActivation(Fusion):
         if z.type != norm.results[0].type:
             return Reason(
                 "broadcast",
-                f"`z` should be {show(norm.results[0].type)} like the batch_norm, "
+                f"`z` should be {show(norm.results[0].type)} like the result of `batch_norm`, "
                 f"found {show(z.type)}",
                 f"expand `z` to {show(norm.results[0].type)}",
             )

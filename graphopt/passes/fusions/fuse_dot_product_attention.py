@@ -135,7 +135,7 @@ class Core:
                 continue
             dtype = dtype_of(cast.results[0].type)
             if own not in _HALVES or dtype not in (own, "float32"):
-                text = f"`{node.name}` should be of a half type to float32 or back, found "
+                text = f"`{node.name}` should cast a half type to float32 or back, found "
                 text += f"{dtype_of(cast.operands[0].type)!s} to {dtype!s} on scores of {own!s}"
                 return Reason("other-cast", text, f"remove `{node.name}`")
         return None
@@ -147,7 +147,7 @@ class Core:
         if len(whether) > 1 or (whether and added):
             return Reason(
                 "two-masks",
-                "the scores have a boolean mask and another one",
+                "the scores have a boolean mask and another mask",
                 f"make one mask of the two, and one op of "
                 f"{' and '.join(f'`{node.name}`' for node in (*whether, *added))}",
             )
@@ -166,7 +166,7 @@ class Core:
         if whether and self._fill(match) is None:
             return Reason(
                 "fill-not-constant",
-                "`fill` should be one number that the program fixes",
+                "`fill` should be one constant number",
                 "mask scores with a constant such as -1e9",
             )
         return None
@@ -263,7 +263,7 @@ class WindowMask:
             return None
         text = f"`{self.mask.name}` should broadcast to {show(apart)} and `{self.out.name}` be "
         text += f"{show(scores)}, found {show(masked)} and {show(joined)}"
-        return Reason("no-windows", text, "join the two axes again")
+        return Reason("no-windows", text, "join the axes of images and windows again")
 
     def _shape(self, match: Match) -> tuple[int, ...]:
         return shape_of(match[self.apart].results[0].type)
@@ -289,7 +289,7 @@ class WindowMask:
 
     def unknown(self, value: SSAValue) -> Reason:
         """Build the reason that a required size is known only at run time."""
-        text = f"sizes of {show(value.type)}, divided into images and windows, are not known"
+        text = f"{show(value.type)}, which is divided into images and windows, has unknown sizes"
         return Reason("windows-unknown", text, "declare the data with known sizes")
 
     def divide_windows(self, match: Match, value: SSAValue, before: Before) -> SSAValue:
@@ -363,7 +363,7 @@ class DotProductAttention(Fusion):
         known = (Add, Scale, Multiply, Divide, Where, Cast)
         other = next((op for op in reversed(way) if not isinstance(op, known)), None)
         text = "`scores` should be a product that is scaled and masked before the softmax, found "
-        text += "more masks or scales than two" if other is None else show_op(other)
+        text += "more than two masks or scales" if other is None else show_op(other)
         return Reason("other-scores", text, "scale the product, then mask it")
 
     def __init__(self) -> None:
@@ -377,7 +377,7 @@ class DotProductAttention(Fusion):
             return Reason(
                 "not-matrices",
                 "`q`, `k` and `v` should have 2 dimensions or more",
-                "add a dimension for the rows",
+                "add a dimension for the rows to each of them",
             )
         return self.core.check(match) or self._check_windows(match)
 
@@ -392,14 +392,14 @@ class DotProductAttention(Fusion):
             if len(shape) != rank_of(scores) or shape[0] != shape_of(scores)[0]:
                 text = f"`{hole.name}` should have the windows as its first axis, as the scores "
                 text += f"{show(scores)} have, found {show(match.value(hole).type)}"
-                return Reason("windows-of-one", text, "expand it to the windows")
+                return Reason("windows-of-one", text, f"expand `{hole.name}` to the windows")
             if UNKNOWN in shape[1:]:
                 return core.windows.unknown(match.value(hole))
         for mask in core.whole_masks(match):
             if rank_of(mask.type) == rank_of(scores) and shape_of(mask.type)[0] != 1:
-                text = "a mask of all windows, "
-                text += f"{show(mask.type)}, is added where they are not divided into images"
-                return Reason("windows-of-one", text, "add it where the other mask is added")
+                text = f"a mask of all windows, {show(mask.type)}, "
+                text += "is added to scores that are not divided into images"
+                return Reason("windows-of-one", text, "add this mask where the other mask is added")
         return None
 
     def build(self, match: Match) -> PdOp:
@@ -452,7 +452,9 @@ class LongAttention(DotProductAttention):
                 "declare the data with known lengths, or set fuse_dot_product_attention",
             )
         if min(scores[-2:]) < LONG:
-            text = f"{scores[-2]} queries and {scores[-1]} keys; from {LONG} on this pays"
+            text = (
+                f"there are {scores[-2]} queries and {scores[-1]} keys; fusing pays from {LONG} on"
+            )
             return Reason("short-sequence", text, "set fuse_dot_product_attention")
         return super().check(match)
 

@@ -35,8 +35,8 @@ def check_activation(node: Node, op: PdOp) -> Reason | None:
         if not dtype_of(op.results[0].type).is_floating:
             return Reason(
                 "scale-of-integers",
-                f"`{node.name}` rounds its factor for integers",
-                "cast to a floating-point type in front of the pattern",
+                f"`{node.name}` scales integers, for which its factor is rounded",
+                "cast to a floating-point type before the pattern",
             )
     return None
 

@@ -25,7 +25,7 @@ def check_linear(match: Match, matmul: Node, bias: Value) -> Reason | None:
         found = " and ".join(show(operand.type) for operand in product.operands[:2])
         return Reason(
             "weight-not-matrix",
-            f"`matmul` should be of an input of rank 2 or more and a 2-D weight, found {found}",
+            f"`matmul` should multiply an input of rank 2 or more by a 2-D weight, found {found}",
             "multiply by a 2-D weight",
         )
     columns = shape_of(product.results[0].type)[-1]

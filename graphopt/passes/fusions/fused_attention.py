@@ -95,14 +95,14 @@ class Attention(Fusion):
 
     def lacking(self, part: Match) -> Reason:
         """Name the missing projection: of q, k or v, or at the end."""
-        fix = "none: fuse_dot_product_attention takes the core of it"
+        fix = "none: only fuse_dot_product_attention takes the core of such attention"
         for hole in (CORE.q, CORE.k, CORE.v):
             found = origin(part.value(hole))
             if not isinstance(found, (Matmul, Add)):
                 text = f"`{hole.name}` should be a projection in heads, found "
                 text += show_op(found) if isinstance(found, PdOp) else "an argument"
                 return Reason("only-the-core", text, fix)
-        text = "the heads are not taken from projections, or not joined by one"
+        text = "the heads do not come from projections, or no projection joins them"
         return Reason("only-the-core", text, fix)
 
     def check(self, match: Match) -> Reason | None:
@@ -127,9 +127,13 @@ class Attention(Fusion):
             (
                 "heads",
                 self._layout,
-                "q, k and v are not [n, heads, length, size] of the projections",
+                "q, k and v are not the projections in the layout [n, heads, length, size]",
             ),
-            ("not-joined", self._joins, "`joined` is not the heads of each position side by side"),
+            (
+                "not-joined",
+                self._joins,
+                "`joined` does not have the heads of each position side by side",
+            ),
         ):
             if not fits(match):
                 return _edit_that_helps(name, match, partial(fits, match)) or Reason(
@@ -206,8 +210,8 @@ class Attention(Fusion):
         if not isinstance(owner, PdOp) or owner not in match.ops.values():
             return None
         inside = f"{show_op(owner)}, a value inside the pattern"
-        text = f"`{self.joined.name}` takes sizes of {inside}"
-        return Reason("part-of-itself", text, f"take them of `{self.x.name}`")
+        text = f"`{self.joined.name}` takes sizes from {inside}"
+        return Reason("part-of-itself", text, f"take the sizes from `{self.x.name}`")
 
     def _biases(self, match: Match, before: Before) -> list[SSAValue]:
         """Collect the biases of the projections; where only some have one, the others get zeros."""

@@ -71,8 +71,8 @@ class FeedForward(Fusion):
             return None
         return Reason(
             "bare-layers",
-            "without norm, dropout and residual these are two linear layers",
-            "switch fuse_gemm_epilogue on, which takes them one by one",
+            "the two linear layers have no norm, dropout or residual around them",
+            "switch on fuse_gemm_epilogue, which fuses the layers one by one",
         )
 
     def _is_branch(self, match: Match) -> bool:

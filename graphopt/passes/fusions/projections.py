@@ -90,7 +90,7 @@ class Rotary:
         if compatible(rotated, heads.type):
             return None
         text = f"`cosine` and `sine` should broadcast to the heads {show(heads.type)}, found a "
-        fix = "give them the axes of the heads, with one element where all are rotated alike"
+        fix = "give both the axes of the heads, with size 1 where all elements are rotated alike"
         return Reason("rotary-shape", f"{text}sum of {show(rotated)}", fix)
 
     def numbers(self, match: Match, by_time: bool, before: Before) -> list[SSAValue]:
@@ -199,7 +199,7 @@ class Projections:
         if len(either) == 1:
             other = "k" if either[0] is q.rotary else "q"
             text = f"`{either[0].name}` has rotary positions and `{other}` has none"
-            return Reason("rotary-of-one", text, "turn both, or neither")
+            return Reason("rotary-of-one", text, "rotate both q and k, or neither")
         return self._check_cache(match) or self._check_axes(match)
 
     def _check_cache(self, match: Match) -> Reason | None:
@@ -207,14 +207,16 @@ class Projections:
         cached = [part for part in (k, v) if part.cached and match.get(part.cached)]
         if len(cached) == 1:
             other = "v" if cached[0] is k else "k"
-            text = f"`{cached[0].name}` follows a cache and `{other}` does not"
-            return Reason("cache-of-one", text, "keep both the keys and the values, or neither")
+            text = f"`{cached[0].name}` is joined to a cache and `{other}` is not"
+            return Reason(
+                "cache-of-one", text, "keep a cache of both the keys and the values, or of neither"
+            )
         for part in cached:
             op = match[part.cached] if part.cached else None
             if op is not None and len(op.operands) != 2:
-                text = f"`{part.name}_cached` should join a cache and what is new, found "
+                text = f"`{part.name}_cached` should join two parts, a cache and new values, found "
                 return Reason(
-                    "cache-parts", f"{text}{len(op.operands)} parts", "join two at a time"
+                    "cache-parts", f"{text}{len(op.operands)} parts", "join two parts at a time"
                 )
         return None
 
@@ -230,17 +232,25 @@ class Projections:
                 fits = bool(axes) and axes[normalize_axis(at, 4)] == "t"
                 cache.add(axes.index("t") if fits else None)
         for name, found, text in (
-            ("rotary-axes", rotary, "what is rotated does not end with the elements of a head"),
-            ("cache-axes", cache, "keys and values do not follow those of the cache in time"),
+            (
+                "rotary-axes",
+                rotary,
+                "the last axis of the rotated value does not have the elements of a head",
+            ),
+            (
+                "cache-axes",
+                cache,
+                "new keys and values do not follow the cached ones along the time axis",
+            ),
         ):
             if len(found) > 1:
-                text = "q and k, or k and v, have their axes in different orders there"
+                text = "q and k, or k and v, have their axes in different orders"
             if None in found or len(found) > 1:
                 fix = "use [n, length, heads, size] or [n, heads, length, size] for all of them"
                 return Reason(name, text, fix)
         if rotary == {1} and any(rank_of(match.value(hole).type) == 2 for hole in self.turns):
             text = "`cosine` and `sine` have two axes, which are heads and elements here"
-            return Reason("rotary-shape", text, "make them [length, 1, size]")
+            return Reason("rotary-shape", text, "reshape `cosine` and `sine` to [length, 1, size]")
         return None
 
     def _axes(self, match: Match, part: int, value: SSAValue) -> str:

@@ -92,9 +92,9 @@ class ScaledPart:
             if number is None or (number == 0 and node is self.top):
                 return Reason(
                     "scale-not-constant",
-                    f"`{node.name}` should be by one number that the program fixes, found "
+                    f"`{node.name}` should scale by one constant number, found "
                     f"{show(match.value(hole).type)}",
-                    "scale by a number that the program fixes",
+                    "scale by a constant number",
                 )
         return None
 
@@ -119,7 +119,7 @@ def check_norm(norm: PdOp | None) -> Reason | None:
             "norm-axis",
             f"`norm` has begin_norm_axis = {norm.attr('begin_norm_axis')}, not {last}, the last "
             "axis",
-            f"make begin_norm_axis of `norm` {last}",
+            f"set begin_norm_axis of `norm` to {last}",
         )
     return None
 
@@ -134,8 +134,8 @@ def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> 
         return None
     return Reason(
         "broadcast",
-        f"`{x.name}` should be {list(b)} like the branch, found {list(a)}",
-        "expand the value to the shape of the branch",
+        f"`{x.name}` should have the shape {list(b)} of the branch, found {list(a)}",
+        f"expand `{x.name}` to the shape of the branch",
     )
 
 
@@ -145,7 +145,7 @@ def check_dropouts(match: Match, *nodes: Node) -> Reason | None:
     if len(set(modes.values())) < 2:
         return None
     found = ", ".join(f"`{name}` has is_test = {mode}" for name, mode in modes.items())
-    return Reason("dropout-modes-differ", found, "give both the same is_test")
+    return Reason("dropout-modes-differ", found, "give both dropouts the same is_test")
 
 
 def dropout_attrs(dropout: PdOp | None, rate: str, implementation: str) -> Mapping[str, Any]:

@@ -41,7 +41,9 @@ def _(op: Dropout, padded: Padded) -> Carried:
 @carry.register(SigmoidCrossEntropy)
 def _(op: SigmoidCrossEntropy, padded: Padded) -> Carried:
     if op.attr("normalize"):
-        raise CannotPad("counts-rows", "it divides by the number of elements that count")
+        raise CannotPad(
+            "counts-rows", "the op divides by a number of elements, which padding changes"
+        )
     return same(op, broadcast(op.operands, padded))
 
 
@@ -71,7 +73,7 @@ def _neutral(op: PdOp, trait: Reduction) -> float:
     """Return a reduction's neutral element, for elements beyond the data; CannotPad without one."""
     inverse = isinstance(op, reductions.PNorm) and op.attr("porder") < 0
     if trait.neutral is None or inverse:
-        raise CannotPad("no-neutral-element", "no number leaves this reduction unchanged")
+        raise CannotPad("no-neutral-element", "no padding value leaves the reduction unchanged")
     return trait.neutral
 
 
@@ -88,7 +90,7 @@ def _(op: PdOp, padded: Padded) -> Carried:
 def _(op: reductions.ArgReduce, padded: Padded) -> Carried:
     axes, trait = padded.of(op.operands[0]), _reduction(op)
     if op.attr("flatten"):
-        raise CannotPad("counts-rows", "it numbers the elements of all axes")
+        raise CannotPad("counts-rows", "the op numbers the elements of all axes")
     at = normalize_axis(op.attr("axis"), len(axes))
     kept = (None,) if op.attr("keepdim") else ()
     results = ((*axes[:at], *kept, *axes[at + 1 :]),)
@@ -116,7 +118,7 @@ def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
 def _(op: Matmul, padded: Padded) -> Carried:
     x, y = (padded.of(value) for value in op.operands)
     if len(x) < 2 or len(y) < 2:
-        raise CannotPad("no-rule", "it is a product with a vector")
+        raise CannotPad("no-rule", "the op is a product with a vector")
     x_at, y_at = len(x) - 1, len(y) - 2
     if op.attr("transpose_x"):
         x_at -= 1
@@ -128,7 +130,7 @@ def _(op: Matmul, padded: Padded) -> Carried:
     if x[x_at] is None and y[y_at] is None:
         return Carried(results)
     if x[x_at] != y[y_at]:
-        raise CannotPad("different-padding", "it adds up along axes that are padded differently")
+        raise CannotPad("different-padding", "the op sums over axes that are padded differently")
     masks = (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0))
     return Carried(results, tuple(m for m in masks if not padded.is_zero(op.operands[m.operand])))
 
@@ -138,7 +140,7 @@ def _(op: Einsum, padded: Padded) -> Carried:
     """Give all axes of one letter one dimension, and mask the axes that are summed over."""
     terms, _, result = op.attr("equation").replace(" ", "").partition("->")
     if "." in terms:
-        raise CannotPad("no-rule", "its equation has ...")
+        raise CannotPad("no-rule", "the equation has an ellipsis")
     found: dict[str, Dim] = {}
     at_letter = [
         (number, at, letter)
@@ -167,12 +169,14 @@ def _joined_batch(op: Matmul, padded: Padded) -> Axes:
     for axes, _ in pairs:
         for position, dim in enumerate(axes, rank - len(axes)):
             if dim is not None and found[position] not in (None, dim):
-                raise CannotPad("different-padding", "its batches are padded differently")
+                raise CannotPad(
+                    "different-padding", "the batches of the operands are padded differently"
+                )
             found[position] = found[position] or dim
     for axes, sizes in pairs:
         for position, (dim, size) in enumerate(zip(axes, sizes, strict=True), rank - len(axes)):
             if found[position] is not None and dim is None and size != 1:
-                raise CannotPad("meets-other-size", "a padded batch meets one that is not")
+                raise CannotPad("meets-other-size", "a padded batch meets a batch without padding")
     return tuple(found)
 
 
@@ -192,7 +196,7 @@ def _(op: CrossEntropyWithSoftmax, padded: Padded) -> Carried:
 def _(op: LayerNorm, padded: Padded) -> Carried:
     axes, shape = input_axes(op, padded), shape_of(op.operands[0].type)
     begin = op.attr("begin_norm_axis")
-    check_free(axes, range(begin, len(axes)), "an axis that it normalises over")
+    check_free(axes, range(begin, len(axes)), "an axis that the op normalizes over")
     if any(axes):
         pairs = zip(shape[:begin], axes[:begin], strict=True)
         rows = join_factors(factor for size, dim in pairs for factor in factors_of(size, dim))
@@ -204,5 +208,5 @@ def _(op: LayerNorm, padded: Padded) -> Carried:
 @carry.register(Grad)
 def _(op: Grad, padded: Padded) -> Carried:
     if any(any(padded.of(value)) for value in (*op.of, *op.cotangents)):
-        raise CannotPad("padded-loss", "it differentiates a value with padded rows")
+        raise CannotPad("padded-loss", "the op differentiates a value with padded rows")
     return Carried(tuple(padded.of(value) for value in op.wrt))

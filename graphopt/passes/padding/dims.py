@@ -69,7 +69,7 @@ def grow_dim(dim: Dim, by: int) -> Dim:
     """Add `by` rows to the dimension of a buffer; raise CannotPad where axes were joined."""
     factor = dim[0]
     if len(dim) != 1 or not isinstance(factor, (str, Grown)):
-        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+        raise CannotPad("joined-rows", "the rows of the data are not the first rows of their axis")
     old = factor if isinstance(factor, Grown) else Grown(factor, 0)
     return (Grown(old.name, old.by + by),)
 
@@ -83,7 +83,10 @@ def windows(dim: Dim, extra: int, stride: int) -> Dim:
     if old.factor == 1:
         offset = old.offset + sum_ * old.divisor
         return _dim(replace(old, offset=offset, constant=0), divisor=old.divisor * stride)
-    raise CannotPad("window-of-scaled", f"every {stride}th window of images scaled {old.factor}")
+    raise CannotPad(
+        "window-of-scaled",
+        f"windows of stride {stride} read images that were scaled by {old.factor}",
+    )
 
 
 def scale_dim(dim: Dim, factor: int, constant: int) -> Dim:
@@ -96,7 +99,7 @@ def _extent(dim: Dim) -> Extent:
     """Return the one factor of a dimension; raise CannotPad where axes were joined."""
     factor = dim[0]
     if len(dim) != 1 or isinstance(factor, (int, Grown)):
-        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+        raise CannotPad("joined-rows", "the rows of the data are not the first rows of their axis")
     return factor if isinstance(factor, Extent) else Extent(factor)
 
 
@@ -126,7 +129,7 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
     if dim is not None:
         return dim
     if size < 0:
-        raise CannotPad("unknown-axis", "an axis of unknown size is reshaped with a padded one")
+        raise CannotPad("unknown-axis", "an axis of unknown size is reshaped with a padded axis")
     return (size,)
 
 

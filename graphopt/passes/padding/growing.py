@@ -115,7 +115,7 @@ def _limit(limit: SizeLimit, masked: Masked) -> tuple[Grown, int]:
     axes = masked.feeds.get(limit.feed, ())
     dim = axes[limit.axis] if axes else None
     if dim is None or len(dim) != 1 or not isinstance(dim[0], str | Grown):
-        raise CannotPad("other-position", f"a place depends on the size of '{limit.feed}'")
+        raise CannotPad("other-position", f"a position depends on the size of '{limit.feed}'")
     by = dim[0].by if isinstance(dim[0], Grown) else 0
     return Grown(PAST, by + limit.more), limit.most
 

@@ -76,7 +76,7 @@ def _spatial(op: PdOp, axes: Axes, data_format: str) -> range:
 def _windows(op: PdOp, axes: Axes, spatial: range, kernel: Sequence[int]) -> dict[int, ImageWindow]:
     """Build the window of each spatial axis that is padded."""
     if UNKNOWN in kernel:
-        raise CannotPad("unknown-window", "its windows are of unknown size")
+        raise CannotPad("unknown-window", "the windows have an unknown size")
     algorithm, strides = op.attr("padding_algorithm"), op.attr("strides")
     if algorithm == "SAME" and any(
         stride > 1 and axes[at] is not None for at, stride in zip(spatial, strides, strict=True)
@@ -133,15 +133,19 @@ def _(op: PoolBase, padded: Padded) -> Carried:
     if not reduced:
         return Carried((axes,))
     if op.attr("adaptive"):
-        raise CannotPad("windows-by-size", "the size of its windows follows from that of the data")
+        raise CannotPad(
+            "windows-by-size", "the size of the windows depends on the size of the data"
+        )
     ceil = op.attr("ceil_mode")
     found = _windows(op, axes, spatial, kernel)
     sizes = {at: window.count(dim) for at, window in found.items() if (dim := axes[at])}
     reaches = ceil or any(window.after for window in found.values())
     if is_mean and (ceil or (op.attr("exclusive") and reaches)):
-        raise CannotPad("counts-rows", "it divides by the rows of the data in each window")
+        raise CannotPad(
+            "counts-rows", "the op divides by the number of data elements in each window"
+        )
     if not is_mean and any(window.may_be_empty() for window in found.values()):
-        raise CannotPad("empty-window", "its last window may cover no data")
+        raise CannotPad("empty-window", "the last window may cover no data")
     fill = 0.0 if is_mean else -inf
     masks = (Mask(0, reduced, fill),) if reaches else ()
     return Carried((_replace_axes(axes, sizes),), masks)
@@ -154,7 +158,7 @@ def _(op: ConvTransposeBase, padded: Padded) -> Carried:
     kernel = shape_of(op.operands[1].type)[2:]
     found = _windows(op, axes, spatial, kernel)
     if found and op.attr("output_size"):
-        raise CannotPad("fixed-size", "the size of its result is fixed")
+        raise CannotPad("fixed-size", "the size of the result is fixed")
     extra = op.attr("output_padding") or (0,) * len(kernel)
     sizes: dict[int, Dim] = {}
     reached: list[int] = []
@@ -178,14 +182,14 @@ def _(op: Interpolate, padded: Padded) -> Carried:
     if not reduced:
         return Carried((axes,))
     if len(op.operands) > 1 or op.attr("size"):
-        raise CannotPad("fixed-size", "the size of its result is fixed")
+        raise CannotPad("fixed-size", "the size of the result is fixed")
     scales: Sequence[float] = op.attr("scale")
     scales = scales if len(scales) == len(spatial) else tuple(scales) * len(spatial)
     factors = {at: int(scales[at - spatial[0]]) for at in reduced}
     if any(factors[at] != scales[at - spatial[0]] for at in reduced):
-        raise CannotPad("scale-rounds", "a scale is no whole number")
+        raise CannotPad("scale-rounds", "a scale is not a whole number")
     if op.attr("align_corners"):
-        raise CannotPad("scale-by-size", "the corners of images of each size meet differently")
+        raise CannotPad("scale-by-size", "align_corners treats images of each size differently")
     sizes = {at: scale_dim(dim, factors[at], 0) for at in reduced if (dim := axes[at])}
     result = (_replace_axes(axes, sizes),)
     if op.attr("mode") == "nearest":

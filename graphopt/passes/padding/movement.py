@@ -66,7 +66,7 @@ def _(op: OneHot, padded: Padded) -> Carried:
 def _(op: Gather, padded: Padded) -> Carried:
     x, index = (padded.of(value) for value in op.operands[:2])
     at = normalize_axis(op.attr("axis"), len(x))
-    check_free(x, (at,), "the axis that it looks up in")
+    check_free(x, (at,), "the axis that the op looks up in")
     check_free(index, range(1, len(index)), "the second axis of the index")
     return Carried(((*x[:at], *index[:1], *x[at + 1 :]),))
 
@@ -74,7 +74,7 @@ def _(op: Gather, padded: Padded) -> Carried:
 @carry.register(Topk)
 def _(op: Topk, padded: Padded) -> Carried:
     axes = padded.of(op.operands[0])
-    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it sorts")
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that the op sorts")
     return same(op, axes)
 
 
@@ -110,7 +110,7 @@ def _(op: ShapeOf, padded: Padded) -> Carried:
     if not any(axes):
         return Carried(((None,),))
     if _sets_sizes(op.out):
-        raise CannotPad("size-of-tensor", "a tensor gets its size from it")
+        raise CannotPad("size-of-tensor", "a tensor gets its size from the result of the op")
     return Carried(((None,),), write=partial(_true_sizes, axes))
 
 
@@ -152,7 +152,7 @@ def _(op: Squeeze, padded: Padded) -> Carried:
     axes, shape = padded.of(value), sizes_of(value, padded)
     given = op.attr("axis")
     dropped = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
-    check_free(axes, sorted(dropped), "an axis that it may drop")
+    check_free(axes, sorted(dropped), "an axis that the op may drop")
     # the type rule assumes that a named axis of unknown size has size 1
     ones = (1, UNKNOWN) if given else (1,)
     gone = {position for position in dropped if shape[position] in ones}
@@ -173,7 +173,7 @@ def _(op: Tile, padded: Padded) -> Carried:
     extra = max(len(times) - len(axes), 0)
     times = [1] * (len(axes) + extra - len(times)) + times
     repeated = [at for at, dim in enumerate(axes) if times[extra + at] != 1 and dim is not None]
-    check_free(axes, repeated, "an axis that it repeats")
+    check_free(axes, repeated, "an axis that the op repeats")
     return Carried((((None,) * extra) + axes,))
 
 
@@ -188,14 +188,16 @@ def _(op: Concat, padded: Padded) -> Carried:
         # rows without padding come before the padded ones
         sizes = [sizes_of(value, padded)[at] for value in op.operands[:-1]]
         if UNKNOWN in sizes:
-            raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
+            raise CannotPad(
+                "unknown-growth", "the number of added rows is known only when the program runs"
+            )
         joined = scale_dim(joined, 1, sum(sizes))
         every = [(*axes[:at], None, *axes[at + 1 :]) for axes in every]
     else:
-        check_free(every[0], (at,), "the axis that it joins")
+        check_free(every[0], (at,), "the axis that the op joins")
         joined = None
     if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
-        raise CannotPad("different-padding", "its parts are padded differently")
+        raise CannotPad("different-padding", "the parts are padded differently")
     return Carried(((*every[0][:at], joined, *every[0][at + 1 :]),))
 
 
@@ -205,16 +207,20 @@ def _append_rows(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> 
     dim = every[0][at]
     if dim is None or not padded.zero:
         if padded.zero and any(axes[at] for axes in every):
-            raise CannotPad("grows-in-front", "the rows of a buffer are not the first of its parts")
+            raise CannotPad(
+                "grows-in-front", "the rows of a buffer are not the first part of the result"
+            )
         return None
     if any(axes[at] is not None for axes in every[1:]):
-        raise CannotPad("two-buffers", "it joins two buffers, and where one ends is not known")
+        raise CannotPad("two-buffers", "the op joins two buffers, and the end of one is not known")
     others = [[*axes[:at], *axes[at + 1 :]] for axes in every]
     if any(axes != others[0] for axes in others):
-        raise CannotPad("different-padding", "its parts are padded differently")
+        raise CannotPad("different-padding", "the parts are padded differently")
     counts = [shape_of(value.type)[at] for value in rows]
     if UNKNOWN in counts:
-        raise CannotPad("unknown-growth", "how many rows it adds is known only when it runs")
+        raise CannotPad(
+            "unknown-growth", "the number of added rows is known only when the program runs"
+        )
     result = (*every[0][:at], grow_dim(dim, sum(counts)), *every[0][at + 1 :])
     if padded.is_zero(buffer):
         padded.zero.add(op.results[0])
@@ -231,7 +237,7 @@ def _append_rows(op: Concat, padded: Padded, every: Sequence[Axes], at: int) -> 
 def _(op: Stack, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     if any(axes != every[0] for axes in every):
-        raise CannotPad("different-padding", "its parts are padded differently")
+        raise CannotPad("different-padding", "the parts are padded differently")
     at = normalize_axis(op.attr("axis"), len(every[0]) + 1)
     return Carried(((*every[0][:at], None, *every[0][at:]),))
 
@@ -239,7 +245,7 @@ def _(op: Stack, padded: Padded) -> Carried:
 @carry.register(Split)
 def _(op: Split, padded: Padded) -> Carried:
     axes = padded.of(op.operands[0])
-    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it splits")
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that the op splits")
     return same(op, axes)
 
 
@@ -247,7 +253,7 @@ def _(op: Split, padded: Padded) -> Carried:
 def _(op: Unbind, padded: Padded) -> Carried:
     axes = padded.of(op.operands[0])
     at = normalize_axis(op.attr("axis"), len(axes))
-    check_free(axes, (at,), "the axis that it takes apart")
+    check_free(axes, (at,), "the axis that the op takes apart")
     return same(op, (*axes[:at], *axes[at + 1 :]))
 
 
@@ -257,5 +263,5 @@ def _(op: Expand, padded: Padded) -> Carried:
     extra = len(wanted) - len(axes)
     for dim, size in zip(axes, wanted[extra:], strict=True):
         if dim is not None and size != -1:
-            raise CannotPad("meets-other-size", f"it expands a padded axis to {size}")
+            raise CannotPad("meets-other-size", f"the op expands a padded axis to {size}")
     return Carried((((None,) * extra) + axes,))

@@ -35,7 +35,9 @@ def _(op: Slice, padded: Padded) -> Carried:
             # cutting off first and last rows leaves the data first
             axes[at] = windows(dim, (end if end < 0 else 0) - start, 1)
         else:
-            raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
+            raise CannotPad(
+                "counts-rows", f"the op cuts rows {start} to {end} out of a padded axis"
+            )
     dropped = set(normalize_axes(op.attr("decrease_axis"), len(axes)))
     results = (tuple(dim for at, dim in enumerate(axes) if at not in dropped),)
     if not last:
@@ -57,7 +59,7 @@ def _(op: Slice, padded: Padded) -> Carried:
 def _check_plain(dim: Dim) -> None:
     """Raise CannotPad unless the data rows come first."""
     if len(dim) != 1:
-        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+        raise CannotPad("joined-rows", "the rows of the data are not the first rows of their axis")
 
 
 @carry.register(Flip)
@@ -97,7 +99,7 @@ def _(op: TriangleOf, padded: Padded) -> Carried:
 def _(op: Cumsum, padded: Padded) -> Carried:
     axes = padded.of(op.operands[0])
     if op.attr("flatten"):
-        raise CannotPad("counts-rows", "it runs over the elements of all axes")
+        raise CannotPad("counts-rows", "the op runs over the elements of all axes")
     at = normalize_axis(op.attr("axis"), len(axes))
     if axes[at] is None:
         return Carried((axes,))

@@ -44,7 +44,7 @@ def _(op: Rnn, padded: Padded) -> Carried:
     if time is None:
         return Carried(results)
     if len(time) != 1:
-        raise CannotPad("joined-rows", "the steps that count are not the first ones")
+        raise CannotPad("joined-rows", "the steps of the data are not the first steps")
     return Carried(results, write=lambda old, real: _end_with_data(old, real, time))
 
 

@@ -71,7 +71,7 @@ class _Walk:
             return self._if(op)
         if isinstance(op, While):
             return self._while(op)
-        raise CannotPad("in-a-region", "it reads a padded value")
+        raise CannotPad("in-a-region", "the op has a region and reads a padded value")
 
     def _if(self, op: If) -> Carried:
         self._check_flag(op.condition)
@@ -79,7 +79,9 @@ class _Walk:
             self.block(region.block)
         results = [tuple(map(self.of, op.yielded_values(region))) for region in (0, 1)]
         if results[0] != results[1]:
-            raise CannotPad("different-padding", "its branches give values padded differently")
+            raise CannotPad(
+                "different-padding", "the branches give values that are padded differently"
+            )
         return Carried(results[0])
 
     def _while(self, op: While) -> Carried:
@@ -95,16 +97,16 @@ class _Walk:
 
     def _check_flag(self, flag: SSAValue) -> None:
         if any(self.of(flag)):
-            raise CannotPad("padded-condition", "its condition has padded rows")
+            raise CannotPad("padded-condition", "the condition has padded rows")
 
     def _check_carried(self, values: Sequence[SSAValue], before: Sequence[Axes]) -> None:
         if list(map(self.of, values)) != list(before):
-            raise CannotPad("different-padding", "an iteration changes the padding of its values")
+            raise CannotPad("different-padding", "an iteration changes the padding of the values")
 
     def _scan(self, op: Scan) -> Carried:
         steps = {self.of(value)[0] for value in op.sequences}
         if len(steps) > 1:
-            raise CannotPad("different-padding", "its sequences are padded differently")
+            raise CannotPad("different-padding", "the sequences are padded differently")
         (time,) = steps
         memories = [self.of(value) for value in op.memories]
         given = [*memories, *(self.of(value)[1:] for value in op.sequences)]
@@ -127,7 +129,7 @@ def _plain(op: PdOp, padded: Padded) -> Carried:
         fill_of(mask.fill, op.operands[mask.operand])
     for value, axes in zip(op.results, carried.results, strict=True):
         if len(axes) != rank_of(value.type):
-            raise CannotPad("no-rule", "its results have other ranks")
+            raise CannotPad("no-rule", "the results have other ranks than the rule of the op gives")
     return carried
 
 

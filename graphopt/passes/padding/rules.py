@@ -129,7 +129,7 @@ class MeetsOther(CannotPad):
     """A padded axis meets an unpadded axis of `value`, which would have to be `dim`."""
 
     def __init__(self, value: SSAValue, at: int, dim: Dim) -> None:
-        super().__init__("meets-other-size", f"a padded axis meets one that is not, on {at}")
+        super().__init__("meets-other-size", f"a padded axis meets an unpadded axis, axis {at}")
         self.value, self.at, self.dim = value, at, dim
 
 
@@ -144,13 +144,13 @@ def carry(op: PdOp, padded: Padded) -> Carried:
     rowwise = op.get_trait(Rowwise)
     if rowwise is not None and rowwise.when(op):
         return _rows(op, rowwise, padded)
-    raise CannotPad("no-rule", "it may let rows depend on each other")
+    raise CannotPad("no-rule", "the op may let rows depend on each other")
 
 
 def _rows(op: PdOp, rowwise: Rowwise, padded: Padded) -> Carried:
     """Give all results the rows of the first operand, whose other axes may not be padded."""
     if rowwise.of_all or rowwise.first_result:
-        raise CannotPad("no-rule", "other operands have rows, or results have none")
+        raise CannotPad("no-rule", "another operand has rows, or a result has none")
     axes = input_axes(op, padded)
     check_only_rows(axes)
     return Carried(tuple((axes[0], *(None,) * (rank_of(r.type) - 1)) for r in op.results))
@@ -189,7 +189,7 @@ def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
 
 def check_only_rows(axes: Axes) -> None:
     """Raise CannotPad when an axis other than the first is padded."""
-    check_free(axes, range(1, len(axes)), "an axis that it computes along")
+    check_free(axes, range(1, len(axes)), "an axis that the op computes along")
 
 
 def input_axes(op: PdOp, padded: Padded) -> Axes:
@@ -208,7 +208,8 @@ def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
             if dim is not None:
                 if found[position] is not None and not padded.meet(found[position], dim):
                     raise CannotPad(
-                        "different-padding", f"two operands are padded differently on {position}"
+                        "different-padding",
+                        f"two operands are padded differently on axis {position}",
                     )
                 found[position] = found[position] or dim
     for value in operands:
@@ -230,5 +231,8 @@ def fill_of(fill: float, value: SSAValue) -> float:
     limit = dtype.ends[fill > 0]
     if limit != -(2**63) and not -(2**31) <= limit < 2**32:
         # float64, the type of constants in the IR, does not hold it
-        raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
+        raise CannotPad(
+            "no-neutral-element",
+            f"no padding value of dtype {dtype!s} leaves the reduction unchanged",
+        )
     return limit

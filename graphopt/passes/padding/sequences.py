@@ -36,13 +36,13 @@ def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | No
     """Return the dimensions of rows and of sequences; both are padded, or neither is."""
     pair = rows[0], lengths[0]
     if any(dim is not None and len(dim) != 1 for dim in pair):
-        raise CannotPad("joined-rows", "its rows are not those of a feed with lengths")
+        raise CannotPad("joined-rows", "the rows are not the rows of a feed with lengths")
     if pair[0] is not None and pair[0] == pair[1]:
-        raise CannotPad("rows-and-lengths", "its rows and its lengths have the same padded axis")
+        raise CannotPad("rows-and-lengths", "the rows and the lengths have the same padded axis")
     if (pair[0] is None) != (pair[1] is None):
-        which = "lengths but not its rows" if pair[0] is None else "rows but not its lengths"
+        which = "lengths but not the rows" if pair[0] is None else "rows but not the lengths"
         raise CannotPad(
-            "rows-and-lengths", f"its {which} are padded; give Buckets sizes of 'rows' and 'batch'"
+            "rows-and-lengths", f"the {which} are padded; give Buckets sizes of 'rows' and 'batch'"
         )
     return pair
 
@@ -60,7 +60,7 @@ def _(op: PdOp, padded: Padded) -> Carried:
     x, lengths = (padded.of(value) for value in op.operands)
     _rows_and_sequences(x, lengths)
     if isinstance(op, SequenceSoftmax):
-        check_free(x, range(1, len(x)), "the width of its rows")
+        check_free(x, range(1, len(x)), "the width of the rows")
     return Carried((x,))
 
 
@@ -68,7 +68,7 @@ def _(op: PdOp, padded: Padded) -> Carried:
 def _(op: SequenceConv, padded: Padded) -> Carried:
     x, lengths = (padded.of(value) for value in op.operands[:2])
     rows, _ = _rows_and_sequences(x, lengths)
-    check_free(x, (1,), "the width of its rows")
+    check_free(x, (1,), "the width of the rows")
     check_weights(padded, op.operands[2:])
     return Carried(((rows, None),))
 
@@ -78,7 +78,7 @@ def _(op: SequenceExpand, padded: Padded) -> Carried:
     x, y, lengths = (padded.of(value) for value in op.operands)
     rows, sequences = _rows_and_sequences(y, lengths)
     if x[0] != sequences:
-        raise CannotPad("different-padding", "it has not a row for each sequence")
+        raise CannotPad("different-padding", "the operand does not have one row for each sequence")
     return Carried(((rows, *x[1:]),))
 
 
@@ -88,9 +88,9 @@ def _(op: SequencePad, padded: Padded) -> Carried:
     x, lengths = padded.of(op.x), padded.of(op.lengths)
     rows, sequences = _rows_and_sequences(x, lengths)
     if op.attr("padded_length") > 0:
-        raise CannotPad("fixed-length", "it pads to a length of its own, which it checks")
+        raise CannotPad("fixed-length", "the op pads to a fixed length, which it checks")
     time = _steps(op.lengths, rows, padded)
-    check_free(x, range(1, len(x)), "the width of its rows")
+    check_free(x, range(1, len(x)), "the width of the rows")
     check_weights(padded, [op.pad_value])
 
     def write(op: SequencePad, real: RealRows) -> Sequence[SSAValue]:
@@ -106,7 +106,7 @@ def _(op: SequenceUnpad, padded: Padded) -> Carried:
     x, lengths = padded.of(op.x), padded.of(op.lengths)
     rows = _fed_rows(op.lengths, padded)
     if rows is None or x[0] != lengths[0] or x[1] != _steps(op.lengths, rows, padded):
-        raise CannotPad("different-padding", "its sequences are not those of a feed, padded")
+        raise CannotPad("different-padding", "the sequences are not the padded sequences of a feed")
 
     def write(op: SequenceUnpad, real: RealRows) -> Sequence[SSAValue]:
         return (insert(SequenceUnpad.make(op.x, op.lengths, real.mask(rows, 1, 0)), op),)
@@ -117,7 +117,9 @@ def _(op: SequenceUnpad, padded: Padded) -> Carried:
 def _steps(lengths: SSAValue, rows: Dim | None, padded: Padded) -> Dim:
     """Return the dimension of the steps of sequences whose lengths were fed with their rows."""
     if rows is None or _fed_rows(lengths, padded) != rows:
-        raise CannotPad("computed-lengths", "its lengths are not those that are fed with its rows")
+        raise CannotPad(
+            "computed-lengths", "the lengths are not the lengths that were fed with the rows"
+        )
     return (f"{LONGEST}{rows[0]}",)
 
 

@@ -168,7 +168,7 @@ def _normalise_rows(op: BatchNorm, real: RealRows, axes: Axes) -> Sequence[SSAVa
 def _(op: Accuracy, padded: Padded) -> Carried:
     rows = padded.of(op.operands[1])[0]
     if rows is None or any(padded.of(value) != (rows, None) for value in op.operands[:2]):
-        raise CannotPad("different-padding", "other axes than its rows are padded")
+        raise CannotPad("different-padding", "other axes than the rows are padded")
     if padded.of(op.operands[2])[:1] != (rows,):
         raise CannotPad("different-padding", "scores and labels are padded differently")
 
@@ -189,7 +189,7 @@ def _(op: Accuracy, padded: Padded) -> Carried:
 def _(op: Auc, padded: Padded) -> Carried:
     x, label, *statistics = (padded.of(value) for value in op.operands)
     if any(any(axes) for axes in statistics):
-        raise CannotPad("padded-weight", "its statistics are padded")
+        raise CannotPad("padded-weight", "the statistics are padded")
     if x[0] is None or x[1:] != (None,) or label[:1] != x[:1]:
         raise CannotPad("different-padding", "predictions and labels are padded differently")
     # a label below 0 is neither positive nor negative
@@ -201,7 +201,7 @@ def _(op: EditDistance, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     rows = every[0][0]
     if rows is None or any(axes[0] != rows or any(axes[1:]) for axes in every):
-        raise CannotPad("different-padding", "other axes than its rows are padded")
+        raise CannotPad("different-padding", "other axes than the rows are padded")
 
     def write(op: EditDistance, real: RealRows) -> Sequence[SSAValue]:
         new = Before(op)

@@ -19,7 +19,7 @@ from graphopt.passes.engine.naming import joined_location, show_op, source_line
 from graphopt.passes.engine.rewrite import RewriteLog
 
 JOIN_BYTES = 32 * 1024
-ALONE = Reason("alone-in-its-group", "no other small value is in its group")
+ALONE = Reason("alone-in-its-group", "the group has no other small value to join with")
 
 
 def small(ops: Sequence[PdOp], log: RewriteLog) -> list[PdOp]:
@@ -30,8 +30,10 @@ def small(ops: Sequence[PdOp], log: RewriteLog) -> list[PdOp]:
         if 0 <= size <= JOIN_BYTES:
             found.append(op)
         else:
-            text = f"its value has {size} bytes, more than the {JOIN_BYTES} below which one pays"
-            log.declined(op, Reason("large", text, "none: it would cost time"))
+            text = (
+                f"the value has {size} bytes, more than the {JOIN_BYTES} up to which joining pays"
+            )
+            log.declined(op, Reason("large", text, "none: joining large values would cost time"))
     return found
 
 
@@ -67,5 +69,5 @@ def join(
 
 
 def _needed_early(reader: Operation) -> Reason:
-    text = f"its value is read by {show_op(reader)}, before the last of its group is there"
+    text = f"{show_op(reader)} reads the value before the last value of the group is computed"
     return Reason("needed-early", text)

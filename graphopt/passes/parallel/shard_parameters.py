@@ -147,17 +147,17 @@ class _ParameterSharding:
     def _reason(self, argument: BlockArgument, port: Port) -> Reason | None:
         name, shape = port.name, shape_of(argument.type)
         if UNKNOWN in shape:
-            return Reason("size-unknown", f"'{name}' has the shape {list(shape)}")
+            return Reason("size-unknown", f"a size of '{name}' is not known: {list(shape)}")
         size = byte_count(argument.type)
         if size < max(self.smallest, 1):
-            text = f"'{name}' has {size} bytes, fewer than the {self.smallest} above which it pays"
-            return Reason("small", text, "none: it would cost time")
+            text = f"'{name}' has {size} bytes, and sharding pays from {self.smallest} bytes on"
+            return Reason("small", text, "none: sharding a small parameter would cost time")
         if argument not in self.uniform:
             text = f"'{name}' has its own value on each replica, which cannot be sharded"
             return Reason("differs-between-replicas", text)
         if port.name in self.written and self._new_part(port) is None:
-            text = f"'{name}' is written by what no replica computes in parts"
-            return Reason("updated-whole", text, "look at what shard-updates declined")
+            text = f"the new value of '{name}' is not computed in parts"
+            return Reason("updated-whole", text, "look at the updates that shard-updates declined")
         return None
 
     def _new_part(self, port: Port) -> SSAValue | None:

@@ -117,17 +117,19 @@ class _Sharding:
 
     def _reason(self, op: Update, uniform: set[SSAValue]) -> Reason | None:
         if op.parent is not self.block:
-            return Reason("conditional-update", "it happens inside a branch or a loop")
+            return Reason("conditional-update", "the update is inside a branch or a loop")
         for single in op.singles():
             shape = shape_of(op.operands[single.operands["param"]].type)
             if UNKNOWN in shape:
-                return Reason("size-unknown", f"its parameter has the shape {list(shape)}")
+                return Reason(
+                    "size-unknown", f"a size of the parameter is not known: {list(shape)}"
+                )
             if not element_count(shape):
-                return Reason("no-elements", f"its parameter has the shape {list(shape)}")
+                return Reason("no-elements", f"the parameter has no elements: {list(shape)}")
         if any(value not in uniform for value in op.operands):
             return Reason(
                 "differs-between-replicas",
-                "it has its own value on each replica, which cannot be sharded",
+                "an operand of the update differs between replicas and cannot be sharded",
                 "give every replica the same parameter, state and learning rate",
             )
         return None
@@ -214,7 +216,7 @@ class _Sharding:
     def _read_whole(self, op: Operation) -> None:
         for value in dict.fromkeys(self.values.feed_whole(op)):
             hint = f"%{value.name_hint}" if value.name_hint else "a value"
-            text = f"{show_op(op)} needs all of {hint}, which is put together for it"
+            text = f"{show_op(op)} needs all of {hint}, so all parts of the value are gathered"
             self.log.declined(op, Reason("read-whole", text))
 
     def _finish(self, op: ReturnOp, kept: Mapping[str, BlockArgument], edit: SignatureEdit) -> None:
@@ -249,7 +251,9 @@ def spread_operands(op: Update, single: Single) -> list[int]:
 
 def _noise(op: Dpsgd) -> Reason:
     return Reason(
-        "noise", "its random numbers and its clipping are those of the whole", "use another update"
+        "noise",
+        "the update clips the whole gradient and draws noise for all of it",
+        "use another optimizer",
     )
 
 
@@ -270,7 +274,7 @@ def sharding_notes(module: ModuleOp) -> Iterator[str]:
         own = sum(byte_count(port.type) for port in ports)
         whole = sum(byte_count(port.shard_of) for port in ports if port.shard_of is not None)
         count = len(ports)
-        yield f"in parts: {own} bytes of {count} states on each device, not {whole}"
+        yield f"state in parts: each device has {own} bytes of {count} states, not {whole}"
     found = [op for op in module.walk() if isinstance(op, ReduceScatter)]
     if found:
         names = {

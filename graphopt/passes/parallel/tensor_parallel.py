@@ -176,26 +176,32 @@ class _Cutting:
         """Return the reason why a parameter cannot be cut at all, else None."""
         name, shape, degree = self._name(value), list(shape_of(value.type)), self.price.degree
         if UNKNOWN in shape:
-            return Reason("size-unknown", f"'{name}' has the shape {shape}")
+            return Reason("size-unknown", f"a size of '{name}' is not known: {shape}")
         if any(isinstance(op, Grad) for grad in self.grads for op in _path(grad)):
-            text = "a derivative is differentiated, and sums over devices are not"
+            text = (
+                "the program differentiates a derivative, and no sum over devices is differentiated"
+            )
             return Reason("second-derivative", text)
         users = [use.operation for use in value.uses]
         if any(op.parent is not self.block for op in users):
-            return Reason("in-region", f"a branch or a loop reads '{name}', and needs all of it")
+            return Reason("in-region", f"a branch or a loop needs all of '{name}'")
         for op in users:
             if isinstance(op, (Update, Dpsgd)) and value not in self.held:
-                return Reason("updated-whole", f"{show_op(op)} updates '{name}' with other state")
+                return Reason("updated-whole", f"{show_op(op)} updates all of '{name}' at once")
             if isinstance(op, (Update, Dpsgd)) and not cut_forms(op, degree):
                 if all(size % degree for size in shape):
                     break
                 text = f"{show_op(op)} needs the norm of all of '{name}'"
                 return Reason("norm-of-whole", text, "use another optimizer, such as Adam")
         if value not in self.held:
-            return Reason("updated-whole", f"'{name}' is written, but by no optimizer")
+            return Reason(
+                "updated-whole", f"an op that is no update by an optimizer writes '{name}'"
+            )
         if all(size % degree for size in shape[-2:]):
-            text = f"'{name}' has the shape {shape}, of which {degree} divides no size"
-            return Reason("not-divisible", text, f"make a size a multiple of {degree}")
+            text = f"none of the last two sizes of '{name}', {shape}, is a multiple of {degree}"
+            return Reason(
+                "not-divisible", text, f"make one of the two sizes a multiple of {degree}"
+            )
         return None
 
     def _saves_nothing(self, value: SSAValue) -> Reason:
@@ -204,10 +210,10 @@ class _Cutting:
         saved = size(round(held * (1 - 1 / self.price.degree)))
         sent = size(round(self.price.all_reduce(op.results[0])))
         text = (
-            f"cutting '{self._name(value)}' would save {saved}; what it would cost more is around "
-            f"{sent} for a sum of {size(self.price.bytes_of(op.results[0].type))}"
+            f"cutting '{self._name(value)}' would save {saved} and cost around {sent} more, "
+            f"for a sum of {size(self.price.bytes_of(op.results[0].type))}"
         )
-        return Reason("saves-nothing", text, "none: it would send more than it saves")
+        return Reason("saves-nothing", text, "none: devices would send more than the cut saves")
 
     def _name(self, value: SSAValue) -> str:
         port = self.ports.get(value)  # pyright: ignore[reportArgumentType]

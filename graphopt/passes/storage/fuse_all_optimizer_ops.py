@@ -64,7 +64,9 @@ def update_key(op: Update) -> Key:
 
 def _fuse(updates: list[Update], log: RewriteLog) -> None:
     """Replace a group by one op, but for the updates that have to stay where they are."""
-    alone = Reason("only-one", "no other update has its kind, dtype, learning rate and properties")
+    alone = Reason(
+        "only-one", "no other update has the same kind, dtype, learning rate and properties"
+    )
     if len(updates) > 1:
         updates = movable(updates, log, read_early)
     if len(updates) < 2:
@@ -92,7 +94,7 @@ def _fuse(updates: list[Update], log: RewriteLog) -> None:
 
 def read_early(reader: Operation) -> Reason:
     """Build the reason why an update stays in its place."""
-    text = f"its result is read by {show_op(reader)}, before the last update of its group"
+    text = f"{show_op(reader)} reads the result before the last update of the group"
     return Reason("result-read-early", text, "move that reader after the updates")
 
 

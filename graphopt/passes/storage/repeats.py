@@ -197,7 +197,8 @@ def _operand(
             return _carry(found, key, other[1:], values[0], values[1])
         if other is None and first is None:
             return _outside(found, key, values, state)
-    text = f"operand {key[1]} of {ops[span.start + key[0]].name} comes from another place"
+    name = ops[span.start + key[0]].name
+    text = f"operand {key[1]} of {name} does not come from the same place in each layer"
     anywhere = len(set(sources[2:-1])) > 1 and len(set(values[2:-1])) > 1
     return Wrong(Reason("different-wiring", text), anywhere=anywhere)
 
@@ -218,7 +219,7 @@ def _carry(
     found: Wiring, key: tuple[int, int], made: Made, first: SSAValue, second: SSAValue
 ) -> Wrong | None:
     if found.carried.setdefault(made, first) is not first or first.type != second.type:
-        text = "the first layer reads several values where the others read one, or another type"
+        text = "the first layer reads several values, or another type, where others read one value"
         return Wrong(Reason("different-start", text))
     found.reads[key] = made
     return None
@@ -235,7 +236,7 @@ def _outside(
     if _are_own(values, state):
         found.items[key] = tuple(values)
         return None
-    text = "each layer reads another value there, and these are not parameters of their own"
+    text = "the layers read different values, which are not parameters of one layer each"
     inner = values[1:-1]
     anywhere = len(set(inner)) > 1 and not _are_own(inner, state)
     return Wrong(Reason("different-inputs", text), anywhere=anywhere)
@@ -287,7 +288,7 @@ def _read_outside(
 
 def _escape_reason(layer: int, result: OpResult, use: Use) -> Reason:
     how = how_used(use.operation, use.index)
-    return Reason("interior-used", f"%{result.name_hint} of layer {layer} is {how}")
+    return Reason("interior-used", f"the value %{result.name_hint} of layer {layer} is {how}")
 
 
 def _numbers(ops: Sequence[Operation], found: Wiring) -> Wrong | None:
@@ -302,7 +303,7 @@ def _numbers(ops: Sequence[Operation], found: Wiring) -> Wrong | None:
                 quotient, left = divmod(b - a, layer)
                 steps.add(quotient if not left else -1)
     if len(steps) > 1 or -1 in steps:
-        text = "its random ops are not numbered evenly, so the layers would draw other numbers"
+        text = "the random ops are not numbered evenly, so that a loop would draw other numbers"
         return Wrong(Reason("random-numbers", text))
     found.rng_stride = steps.pop() if steps else 0
     return None

@@ -52,11 +52,16 @@ class StackCounters(RewritePass):
         for (factor, _), updates in groups.items():
             last, *others = reversed(dict.fromkeys(updates.values()))
             if len(updates) < 2:
-                log.declined(last, Reason("only-one", "no other update has such a counter"))
+                log.declined(
+                    last,
+                    Reason("only-one", "no other update has a counter of this factor and type"),
+                )
             elif self.apart:
                 log.declined(last, Reason("state-apart", self.apart))
             elif log.allow(last):
-                log.applied(last, *others, note=f"{len(updates)} powers of {factor:g} are one")
+                log.applied(
+                    last, *others, note=f"{len(updates)} powers of {factor:g} become one array"
+                )
                 chosen[tuple(updates)] = factor
         stack_at_rest(module, list(chosen))
         _multiply(module, chosen)

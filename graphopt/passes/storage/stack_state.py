@@ -38,7 +38,9 @@ from graphopt.passes.storage.stacked_state import (
     state_arguments,
 )
 
-NOT_STATE = Reason("not-state", "it does not update whole variables of the scope, each once")
+NOT_STATE = Reason(
+    "not-state", "the update does not write whole variables of the scope, each of them once"
+)
 LARGEST = 64 * 1024
 """The most bytes of a parameter whose gradient is worth copying into a stack."""
 
@@ -182,12 +184,16 @@ class _Stacking:
         if not self.fewest or UNKNOWN in shape_of(first.param.type):
             return False
         if len(ones) < self.fewest:
-            text = f"{len(ones)} parameters are updated alike, fewer than {self.fewest}"
+            text = (
+                f"a stack needs {self.fewest} parameters that are updated alike, found {len(ones)}"
+            )
             self.log.declined(ones[-1].op, Reason("few", text))
             return False
         if size > LARGEST:
-            text = f"each has {size} bytes, more than the {LARGEST} up to which copying pays"
-            self.log.declined(ones[-1].op, Reason("large", text, "none: it would cost time"))
+            text = (
+                f"each parameter has {size} bytes, more than the {LARGEST} up to which copying pays"
+            )
+            self.log.declined(ones[-1].op, Reason("large", text, "none: copying would cost time"))
             return False
         return True
 

@@ -98,13 +98,17 @@ class _Packing:
         if UNKNOWN in shape_of(last.param.type):
             return False
         if size > LARGEST:
-            text = f"each has {size} bytes, more than the {LARGEST} up to which copying pays"
-            self.log.declined(last.op, Reason("large", text, "none: it would cost time"))
+            text = (
+                f"each parameter has {size} bytes, more than the {LARGEST} up to which copying pays"
+            )
+            self.log.declined(last.op, Reason("large", text, "none: copying would cost time"))
             return False
         gradients = [cast(Operation, one.operands["grad"].owner) for one in ones]
         if not self._are_alike(gradients):
-            text = "their gradients are neither scaled nor clipped, and an update is quick alone"
-            self.log.declined(last.op, Reason("only-updates", text, "none: it would cost time"))
+            text = "the gradients are neither scaled nor clipped, and a single update is quick"
+            self.log.declined(
+                last.op, Reason("only-updates", text, "none: copying would cost time")
+            )
             return False
         return True
 

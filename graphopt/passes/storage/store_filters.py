@@ -101,12 +101,15 @@ class _State:
         for role, at in single.results.items():
             name = self.names.get(op.operands[single.operands[role]])
             if name is None or self.returned.get(op.results[at]) != name:
-                return Reason("not-state", f"its update's {role} is not a variable that it returns")
+                return Reason(
+                    "not-state",
+                    f"the update does not write its new {role} back to the variable of the old one",
+                )
         blocked = any(
             isinstance(use.operation, Grad) and param not in use.operation.wrt for use in param.uses
         )
         if blocked or any(use.operation.parent is not self.block for use in param.uses):
-            return Reason("named", "a loop, a branch or a gradient names it")
+            return Reason("named", "a loop, a branch or a gradient refers to the filter")
         return None
 
     def of_update(self, op: Update, single: Single) -> list[BlockArgument]:

@@ -109,12 +109,12 @@ def no_options(context: PassContext) -> Options:
 def apart(context: PassContext) -> Options:
     """Return the reason why state keeps the variables' order and shapes; "" when it may change."""
     if context.trainers > 1:
-        return {"apart": "several processes bring their state into line variable by variable"}
+        return {"apart": "several processes synchronize their state variable by variable"}
     if context.model > 1:
-        return {"apart": "with tensor_parallel_degree devices have pieces of parameters"}
+        return {"apart": "with tensor_parallel_degree, each device has pieces of the parameters"}
     if context.communicates and context.reduction != "AllReduce":
         return {
-            "apart": f"with reduce_strategy={context.reduction} replicas have state of their own"
+            "apart": f"with reduce_strategy={context.reduction}, each replica has state of its own"
         }
     return {"apart": ""}
 
@@ -161,7 +161,9 @@ def kind_of_device(context: PassContext) -> Options:
     if measure is not None and context.trainers > 1:
         from graphopt.passes.engine.measured import refuse
 
-        measure = refuse("several trainers compile the same, and none measures for the others")
+        measure = refuse(
+            "several trainers must compile the same program, and none measures for the others"
+        )
     return {"platform": context.platform, "measure": measure}
 
 

@@ -76,7 +76,7 @@ def _without_pass(context: PassContext, name: str) -> FlagResult:
     """Return the outcome of a flag for which no pass ran."""
     flag, asked, on = BUILD_FLAGS.get(name), name in context.asked, bool(context.flags.get(name))
     if not on and not asked:
-        return FlagResult(name, OFF, 0, (), "it is off")
+        return FlagResult(name, OFF, 0, (), "the flag is off")
     if flag is not None and asked and (refusal := flag.refusal(context)):
         return FlagResult(name, REFUSED, 0, (), f"refused because {refusal}")
     if flag is not None and flag.obeyed:
@@ -84,14 +84,16 @@ def _without_pass(context: PassContext, name: str) -> FlagResult:
     if flag is not None and flag.no_effect:
         return FlagResult(name, NO_EFFECT, 0, (), flag.no_effect)
     if not on:
-        return FlagResult(name, OFF, 0, (), "it is off")
+        return FlagResult(name, OFF, 0, (), "the flag is off")
     return FlagResult(name, NOTHING, 0, (), flag.idle if flag and flag.idle else _idle(context))
 
 
 def _idle(context: PassContext) -> str:
     """Return the reason why a flag that is on selects no pass."""
     return (
-        "this value requests nothing" if context.communicates else "one device needs no pass for it"
+        "this value of the flag requests no pass"
+        if context.communicates
+        else "the flag needs several devices, and the program runs on one"
     )
 
 
@@ -108,8 +110,8 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
     if near and all(item.reason.name == TAKEN for item in near):
         takers = ", ".join(dict.fromkeys(item.reason.text for item in near))
         return FlagResult(flag, NOTHING, 0, names, f"{takers}, {times(len(near))}")
-    nearest = f"; the nearest miss: {near[0].reason}" if near else ""
-    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{nearest}")
+    nearest = f"; the nearest miss is {near[0].reason}" if near else ""
+    return FlagResult(flag, NOTHING, 0, names, f"the program has no such pattern{nearest}")
 
 
 def silent_flags(report: Report) -> list[FlagResult]:
@@ -185,8 +187,9 @@ def _devices(report: Report) -> str:
 def _head(report: Report) -> list[str]:
     """Compose the first line, the fusions, and the ops not counted: in groups, or run only once."""
     groups = several(report.after[FusionGroup.name], "group")
-    grouped = f"{groups} of them, of {report.in_groups} ops in all"
-    once = f"{report.prepared} more run once, not in each step: they read parameters alone"
+    grouped = f"{groups} of {report.in_groups} ops in all; each group counts as one op"
+    more = several(report.prepared, "more op")
+    once = f"{more} with only parameters as operands: run once, not in each step"
     return [
         _first_line(report),
         *_fused_line(report),
@@ -227,13 +230,13 @@ def _notes(report: Report) -> Iterator[str]:
     yield from report.notes
     for reason in report.kept_gradients:
         yield (
-            f"a backward pass is not the derivative of the program ({reason}); its "
+            f"a backward pass is not the derivative of the program ({reason}); the "
             f"gradient operators ({report.before['pd.vjp']}) are differentiated one by one"
         )
     yield from _by_op_lines(report)
 
 
-_OP_BY_OP = "runs op by op on one device, each op a program of its own"
+_OP_BY_OP = "runs op by op on one device, each op compiled alone"
 
 
 def _by_op_lines(report: Report) -> Iterator[str]:
@@ -248,7 +251,7 @@ def _by_op_lines(report: Report) -> Iterator[str]:
         more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
         head = "also" if number else _OP_BY_OP
         if report.deciding and not number:
-            head = "compiled for numbers that come again; for others it " + head
+            head = f"compiled for numbers that come again; for other numbers, the program {head}"
         yield f"{head}: {value} {what}{place}{more}"
         yield f"  to change that: {fix}"
 

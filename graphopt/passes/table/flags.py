@@ -61,25 +61,25 @@ _REFUSED = "none: compiling raises, as there is no parameter server"
 
 _WITH_REDUCE = Conflict(
     lambda context: context.reduction == "Reduce",
-    "reduce_strategy=Reduce switches it off, as in Paddle",
+    "reduce_strategy=Reduce switches this flag off, as in Paddle",
 )
 _WITHOUT_REDUCE = Conflict(
     lambda context: context.reduction != "Reduce",
-    "reduce_strategy=AllReduce switches it off, as in Paddle",
+    "reduce_strategy=AllReduce switches this flag off, as in Paddle",
 )
 _ONE_DEVICE_EACH = Conflict(
     lambda context: (
         context.asked_to_share and context.reduction != "Reduce" and context.trainers > 1
     ),
-    "state is spread over the devices of a process, and each has one: as with AllReduce",
+    "each process has one device, so state cannot be spread over its devices; AllReduce is used",
 )
 _ORDERED_ALREADY = Conflict(
     lambda context: bool(context.flags.get("enable_sequential_execution")),
-    "enable_sequential_execution orders the same collectives",
+    "enable_sequential_execution already orders the same collectives",
 )
 _LARGER_GROUPS = Conflict(
     lambda context: bool(context.flags.get("build_cinn_pass")),
-    "build_cinn_pass groups the same ops, and more",
+    "build_cinn_pass groups the same ops and more",
 )
 
 
@@ -197,7 +197,7 @@ class BuildFlags(Settings):
         "parameters, gradients and optimizer state, by rows or by columns, and compute with these",
         observe="`pd.cut` of parameters, `pd.mp_allreduce_sum` and `pd.c_identity` in the IR; "
         "bytes per device",
-        idle="one device computes each replica",
+        idle="one device computes each replica, so no parameter is cut",
     )
     gradient_scale_strategy = BuildFlag(
         GradientScaleStrategy.CoeffNumDevice,
@@ -217,7 +217,7 @@ class BuildFlags(Settings):
         1,
         as_size,
         freezes=False,
-        obeyed="so many processes train together; enters the scale of the loss gradient",
+        obeyed="this is the number of processes that train together; it scales the loss gradient",
         pattern="the seed of the loss's gradient",
         effect="several processes: one sum over the devices of all of them for each gradient",
         observe="the constant; `stats` of the CompiledProgram",
@@ -226,7 +226,7 @@ class BuildFlags(Settings):
         0,
         as_size,
         freezes=False,
-        obeyed="which of the processes this one is",
+        obeyed="this is the number of this process",
         pattern="the process",
         effect="several processes: its number",
         observe="messages",
@@ -235,7 +235,7 @@ class BuildFlags(Settings):
         list[str](),
         as_names(list),
         freezes=False,
-        obeyed="where the processes are; the first one is where they meet",
+        obeyed="these are the addresses of the processes, which meet at the first one",
         pattern="the processes",
         effect="several processes: where they meet",
         observe="messages",
@@ -330,7 +330,7 @@ class BuildFlags(Settings):
     cache_runtime_context = BuildFlag(
         False,
         freezes=False,
-        no_effect="what is compiled, with its buffers, is always kept and used again",
+        no_effect="a compiled program and its buffers are always kept and used again",
     )
     enable_backward_optimizer_op_deps = BuildFlag(
         True,
@@ -338,7 +338,7 @@ class BuildFlags(Settings):
         pattern="updates of parameters, with several trainers",
         effect="CPU, GPU, TPU: one barrier between gradients and updates",
         observe="one `pd.fence` in the IR",
-        idle="one trainer needs no pass for it",
+        idle="one trainer needs no barrier between gradients and updates",
     )
     allow_cuda_graph_capture = BuildFlag(
         False,

@@ -80,10 +80,14 @@ class _Layouts:
             return Reason("differentiated", "a gradient is taken with respect to an image")
         if form is None:
             if is_anchor(op):
-                return Reason("other-layout", f"its data_format is {op.attr('data_format')}")
-            return Reason("layout-dependent", "its result depends on the order of the axes")
+                return Reason("other-layout", f"the data_format is {op.attr('data_format')}")
+            return Reason(
+                "layout-dependent", "the result of the op depends on the order of the axes"
+            )
         if not is_anchor(op) and not any(self._follows(op.operands[i]) for i in form.images):
-            return Reason("image-kept", "the image that it reads keeps its layout for a gradient")
+            return Reason(
+                "image-kept", "the image that the op reads keeps its layout for a gradient"
+            )
         return None
 
     def _follows(self, value: SSAValue) -> bool:

@@ -84,18 +84,20 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
     """Choose the algorithm of a convolution, or return the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if dtype not in ("float32", "float64"):
-        return Reason("half-precision", f"it is in {dtype!s}, which was not measured")
+        text = f"the images have the dtype {dtype!s}, for which no algorithm was measured"
+        return Reason("half-precision", text)
     filter_shape = shape_of(op.operands[1].type)
     outs, own, *kernel = filter_sizes(filter_shape, op.attr("filter_format"))
     if UNKNOWN in filter_shape:
-        return Reason("unknown-filter", "the sizes of its filter are not known")
+        return Reason("unknown-filter", "the sizes of the filter are not known")
     groups, positions = op.attr("groups"), product(kernel)
     if isinstance(op, Conv3d):
         return _for_volumes(kernel, groups)
     if groups > 1 and own > 1:
         return "groups"
     if groups > 1 and positions > POSITIONS:
-        return Reason("large-filter", f"its filters have {positions} positions")
+        text = f"the filters have {positions} positions; shifted copies pay up to {POSITIONS}"
+        return Reason("large-filter", text)
     if groups > 1:
         return "shifts"
     if positions == 1:
@@ -106,7 +108,7 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
 def _for_volumes(kernel: Sequence[int], groups: int) -> str | Reason:
     """Choose the algorithm for filters of a depth, a height and a width."""
     if groups > 1 or kernel[0] == 1 or product(kernel[1:]) == 1:
-        text = f"groups = {groups} and filters of {kernel} were not measured"
+        text = f"no algorithm was measured for groups = {groups} and filters of the size {kernel}"
         return Reason("other-volumes", text)
     return "planes"
 
@@ -119,15 +121,14 @@ def _for_size(op: PdOp, own: int, outs: int, positions: int, *, trained: bool) -
     if not trained and is_wide and own > 1 and own * positions <= MET and outs <= FILTERS:
         return "channels"
     if channels < CHANNELS or positions > POSITIONS:
-        return Reason(
-            "thin-matrices", f"its filters have {channels} channels or {positions} positions"
-        )
+        text = f"the filters have {channels} channels and {positions} positions"
+        return Reason("thin-matrices", f"{text}, for which a matrix product does not pay")
     if UNKNOWN not in places and product(places) <= SMALL:
         return "im2col"
     if trained and any(stride > 1 for stride in op.attr("strides")):
         return "patches"
     if UNKNOWN in places:
-        return Reason("unknown-size", "the size of its result is not known")
+        return Reason("unknown-size", "the size of the result is not known")
     if trained and channels >= GRADIENT_CHANNELS and _many(op, places):
         return "rows"
     if not trained and channels >= WINOGRAD_CHANNELS and _takes_winograd(op, places):

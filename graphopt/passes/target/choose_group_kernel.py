@@ -80,8 +80,8 @@ def rows_of_block(limits: KernelLimits, length: int, alive: int) -> int | Reason
     """Compute the rows of a block, with `alive` rows of this length at a time, or a reason."""
     size = limits.pad_length(length) * ELEMENT * alive
     if size * limits.step > limits.most:
-        text = f"{alive} rows of {length} elements at a time, {limits.step} of each, are more than "
-        return Reason("long-row", text + f"the {limits.most} bytes of a block")
+        text = f"a block needs {alive} x {limits.step} rows of {length} elements, more than the "
+        return Reason("long-row", text + f"{limits.most} bytes that it may have")
     fitting = max(limits.block // size, limits.step)
     return min(1 << (fitting.bit_length() - 1), limits.rows)
 
@@ -99,20 +99,29 @@ def most_alive(
     return len(whole) - len(inside) + max(alive, default=0)
 
 
-NO_REDUCTION = Reason("no-reduction", "XLA makes one loop of a group that reduces nothing")
-NO_ROW_FORM = Reason("no-row-form", "kernels of rows have no form of it")
-OTHER_AXES = Reason("other-axes", "it combines elements along other axes than the last ones")
+NO_REDUCTION = Reason(
+    "no-reduction", "the group has no reduction, so XLA computes it in one loop without a kernel"
+)
+NO_ROW_FORM = Reason("no-row-form", "kernels that compute rows do not support the op")
+OTHER_AXES = Reason("other-axes", "the op combines elements along other axes than the last ones")
 ROW_LENGTH = Reason(
     "row-length",
-    "the length of a row is known only when the program runs",
+    "the length of the rows is known only when the program runs",
     "declare the data with known lengths",
 )
-ROW_DTYPE = Reason("row-dtype", "kernels of rows compute in float32, bfloat16 and float16")
-IS_KEPT = Reason("is-kept", "the derivative keeps its result, which is in memory anyway")
-MIXED_FORMS = Reason(
-    "mixed-forms", "sizes are alike, so that a value is read both by rows and by columns"
+ROW_DTYPE = Reason(
+    "row-dtype", "the op has other dtypes than float32, bfloat16 and float16, which kernels support"
 )
-ONE_LOOP = Reason("one-loop", "XLA makes one loop of a single reduction with what it reads")
+IS_KEPT = Reason(
+    "is-kept", "the derivative keeps the result of the op in memory, so a kernel saves nothing"
+)
+MIXED_FORMS = Reason(
+    "mixed-forms",
+    "two sizes are equal, so that one value would be read both by rows and by columns",
+)
+ONE_LOOP = Reason(
+    "one-loop", "the op is a single reduction, which XLA computes in one loop with its operands"
+)
 
 _MEMBER = GroupKind("row", lambda op: True, 1.0, "a kernel computes it once")
 
@@ -175,7 +184,10 @@ def _leave_if_slower(group: FusionGroup, rated: KernelTime, log: RewriteLog) -> 
     if rated.ratio is None or rated.ratio <= 1 / GAIN or not log.allow(group):
         return
     time = f"{rated.ratio:.2f} of the time of one that keeps them"
-    log.applied(group, note=f"no group: a derivative that computes its values again takes {time}")
+    log.applied(
+        group,
+        note=f"the group was dissolved: a derivative that computes its values again takes {time}",
+    )
     taken_out(group, log)
 
 
@@ -245,7 +257,7 @@ def _replace(
         discard(kernel)
         return
     held = ", ".join(op.name.removeprefix("pd.") for op in ops)
-    note = f"holds {held}; {chosen} rows of {frame.length} elements at a time"
+    note = f"the kernel holds {held}; {chosen} rows of {frame.length} elements at a time"
     note += f", {rated.note}" if rated is not None else ""
     log.applied(last, *ops[-2::-1], note=note)
     stand_in(kernel, ops, made, log)

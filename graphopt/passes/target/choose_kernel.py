@@ -45,17 +45,29 @@ OF_FILTER = ("rows", "patches")
 BATCH = 8
 """The assumed size of an unknown batch."""
 
-NOT_TRAINED = Reason("not-trained", "XLA is as quick where no operand is transposed on the left")
-BOTH_TRANSPOSED = Reason("both-transposed", "both operands are transposed")
-BATCHES = Reason("batches", "its matrices are not multiplied one by one or all by one")
-DTYPE = Reason("kernel-dtype", "kernels of oneDNN are for float32 and bfloat16")
-LAYER_DTYPE = Reason("layer-dtype", "a layer as one op multiplies by kernels in float32 only")
-HALF_IMAGES = Reason("half-images", "convolutions in bfloat16 were not measured")
-CHANNELS_FIRST = Reason("channels-first", "its images do not have the channels last")
-OWN_ALGORITHM = Reason("own-algorithm", "it has an algorithm that is quicker")
-OF_ONE_CHANNEL = Reason("one-channel", "its groups have one channel each")
-FEW_PLACES = Reason("few-places", "packing its filter would take longer than the kernel saves")
-FEW_TERMS = Reason("few-terms", "its sums are too short, or its matrices too thin")
+NOT_TRAINED = Reason(
+    "not-trained",
+    "XLA is as fast for a product that is not trained, with no transposed left operand",
+)
+BOTH_TRANSPOSED = Reason("both-transposed", "both operands of the product are transposed")
+BATCHES = Reason(
+    "batches",
+    "kernels multiply two equal batches of matrices, or an untransposed batch by one matrix",
+)
+DTYPE = Reason(
+    "kernel-dtype", "the dtype is not one that the kernels of oneDNN support: float32 or bfloat16"
+)
+LAYER_DTYPE = Reason("layer-dtype", "kernels compute the products of a fused layer in float32 only")
+HALF_IMAGES = Reason(
+    "half-images", "kernels were not measured for convolutions in bfloat16 and float16"
+)
+CHANNELS_FIRST = Reason("channels-first", "the images do not have the channels last")
+OWN_ALGORITHM = Reason("own-algorithm", "the convolution already has a faster algorithm")
+OF_ONE_CHANNEL = Reason("one-channel", "the groups of the convolution have one channel each")
+FEW_PLACES = Reason("few-places", "packing the filter would take longer than the kernel saves")
+FEW_TERMS = Reason(
+    "few-terms", "the sums are too short, or the matrices too thin, for a kernel to pay"
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,8 @@ class ChooseKernel(RewritePass):
             if found is FEW_PLACES and self.packs:
                 found = EPILOGUE
             if isinstance(found, str) and found not in self.forms:
-                found = Reason("no-kernel", f"oneDNN's form '{found}' is not used: {self.why}")
+                text = f"the kernel of oneDNN for '{found}' is not used: {self.why}"
+                found = Reason("no-kernel", text)
             if isinstance(found, Reason):
                 log.declined(op, found)
             else:

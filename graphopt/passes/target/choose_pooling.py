@@ -48,16 +48,21 @@ def _algorithm(op: PoolBase) -> str | Reason:
     """Choose the algorithm of a pool, or return the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if not dtype.is_floating:
-        return Reason("whole-numbers", f"it is in {dtype!s}, which has no derivative")
+        return Reason(
+            "whole-numbers", f"the images have the dtype {dtype!s}, which has no derivative"
+        )
     windows = _windows(op)
     if windows is None:
-        return Reason("uneven", "its windows are not known to be of one size")
+        return Reason("uneven", "the windows are not known to have one size")
     kind = op.attr("pooling_type")
     if product(windows) <= POSITIONS[kind]:
         return "shifts"
     if kind == "avg" and _are_tiles(op, windows):
         return "tiles"
-    return Reason("large-window", f"its windows have {product(windows)} positions")
+    text = (
+        f"the windows have {product(windows)} positions; shifted copies pay up to {POSITIONS[kind]}"
+    )
+    return Reason("large-window", text)
 
 
 def _are_tiles(op: PoolBase, windows: Sequence[int]) -> bool:

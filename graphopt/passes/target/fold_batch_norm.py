@@ -52,22 +52,23 @@ class _Folded(Fusion):
         if not norm.keeps_statistics:
             return Reason(
                 "training",
-                f"`batch_norm` has is_test = {norm.attr('is_test')}, trainable_statistics = "
-                f"{norm.attr('trainable_statistics')} and use_global_stats = "
-                f"{norm.attr('use_global_stats')}: it takes its statistics from the batch",
+                "`batch_norm` takes its statistics from the batch: is_test = "
+                f"{norm.attr('is_test')}, trainable_statistics = "
+                f"{norm.attr('trainable_statistics')}, use_global_stats = "
+                f"{norm.attr('use_global_stats')}",
                 "clone the program with for_test=True",
             )
         if any(result.uses for result in norm.results[3:]):
             return Reason(
                 "statistics-read",
-                "the saved statistics of `batch_norm` are read",
-                "do not fetch or use them in inference",
+                "another op or a fetch reads the saved statistics of `batch_norm`",
+                "do not fetch or read the saved statistics in inference",
             )
         weight = match.value(self.weight)
         if not isinstance(weight, BlockArgument):
             return Reason(
                 "weight-not-parameter",
-                "`weight` is computed, not a parameter",
+                "`weight` is a computed value, not a parameter",
                 "store the computed value in a parameter",
             )
         axis, rank = _channels(norm), rank_of(norm.operands[0].type)
@@ -82,11 +83,11 @@ class _Folded(Fusion):
             formats = sorted({norm.attr("data_format"), layer.attr_values().get("data_format", "")})
             return Reason(
                 "other-axis",
-                f"`layer` makes axis {made}, the channels of `batch_norm` are axis {axis} "
+                f"the channels are axis {made} for `layer` and axis {axis} for `batch_norm` "
                 f"(data_format {', '.join(filter(None, formats))})",
-                "give both the same data_format"
+                "give `layer` and `batch_norm` the same data_format"
                 if not isinstance(layer, Matmul)
-                else "normalise the last axis",
+                else "let `batch_norm` normalize the last axis",
             )
         return self._check_bias(match, rank, axis)
 

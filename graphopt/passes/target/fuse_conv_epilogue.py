@@ -44,15 +44,15 @@ class _Epilogue(Fusion):
         if not _is_for_channels(bias, out):
             return Reason(
                 "bias-shape",
-                f"`bias` is {show(bias.type)}, not a number for each channel of {show(out.type)}",
-                "none: it is another sum",
+                f"`bias` is {show(bias.type)}, not one number for each channel of {show(out.type)}",
+                "none: the sum is not with a bias",
             )
         residual = None if self.residual is None else match.value(self.residual)
         if residual is not None and residual.type != out.type:
             return Reason(
                 "residual-shape",
                 f"`residual` is {show(residual.type)}, not {show(out.type)}",
-                "none: it is another sum",
+                "none: the sum is not with a residual",
             )
         name, wanted = "functor_list", ("relu", "elementwise_add")
         if isinstance(match.root, FusedElemwiseAddActivation) and match.root.attr(name) != wanted:

@@ -110,13 +110,13 @@ class Grouping:
         gain = kept.freed if self.paths[group.ops[0]] else inner
         last = group.ops[-1]
         if gain < self.least:
-            text = f"a group would save less than {self.least} bytes"
+            text = f"the group would save less than {self.least} bytes"
             self.log.declined(last, Reason("small-gain", text))
             return
         if not self.log.allow(last):
             return
         held = ", ".join(op.name.removeprefix("pd.") for op in ops)
-        note = f"holds {held}; {inner} bytes stay inside"
+        note = f"the group holds {held}; {inner} bytes stay inside"
         if kept.freed:
             note += f"; the derivative keeps {kept.freed} bytes less"
         self.log.applied(last, *group.ops[-2::-1], note=note)

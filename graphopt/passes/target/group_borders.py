@@ -22,28 +22,39 @@ from graphopt.passes.target.group_costs import GroupKind, kind_of
 
 Paths = Mapping[Operation, frozenset[Operation]]
 
-NO_KIND = Reason("no-kind", "the cost model has no figures for it, so it stays by itself")
+NO_KIND = Reason("no-kind", "the cost model has no figures for the op, so the op joins no group")
 HIDDEN = Reason(
     "hidden-product",
-    "it holds an activation and the product that the activation's derivative needs",
-    "set fuse_gemm_epilogue = False, and the activation is computed again",
+    "the op computes both an activation and the product that its derivative needs",
+    "set fuse_gemm_epilogue = False, so that a group can compute the activation again",
 )
 OTHER_FLAG = Reason(
-    "not-elementwise", "enable_auto_fusion groups elementwise ops", "set build_cinn_pass = True"
+    "not-elementwise",
+    "the op is not elementwise, and enable_auto_fusion groups elementwise and similar ops only",
+    "set build_cinn_pass = True",
 )
-DRAWS = Reason("draws", "it draws random numbers, which would be drawn again")
-COMMUNICATES = Reason("communicates", "it combines the values of all devices")
-SIZES = Reason("sizes", "it may compute sizes, which the compiler must know")
+DRAWS = Reason("draws", "the op draws random numbers, which a group would draw again")
+COMMUNICATES = Reason("communicates", "the op combines values of all devices")
+SIZES = Reason("sizes", "the op may compute sizes, which the compiler must know")
 GRADIENT = Reason(
-    "reads-gradient", "it comes after a derivative, where passes look for gradients and updates"
+    "reads-gradient",
+    "the op depends on a gradient, and other passes look for gradients outside of groups",
 )
 RECOMPUTED = Reason(
-    "recomputed", "memory_optimize lets it be computed again", "set memory_optimize = False"
+    "recomputed",
+    "memory_optimize already lets the derivative compute the op again",
+    "set memory_optimize = False",
 )
-SECOND = Reason("second-derivative", "a derivative of a derivative goes through it")
-STATE = Reason("state", "its result is state, as of no op in groups but batch norms")
-FETCHED = Reason("fetched", "its result is fetched, so that it ends a group", "do not fetch it")
-DIFFERENTIATED = Reason("differentiated", "a derivative is taken with respect to its result")
+SECOND = Reason("second-derivative", "a derivative of a derivative goes through the op")
+STATE = Reason(
+    "state", "the result of the op becomes state, which groups accept only from batch norms"
+)
+FETCHED = Reason(
+    "fetched", "the result of the op is fetched, so the op ends a group", "do not fetch the result"
+)
+DIFFERENTIATED = Reason(
+    "differentiated", "a derivative is taken with respect to the result of the op"
+)
 
 
 def derivative_paths(block: Block) -> Paths:

@@ -23,7 +23,7 @@ from graphopt.passes.target.group_costs import GroupKind
 
 INSIDE = Reason(
     "differentiated-inside",
-    "a derivative is taken with respect to a value that the group would have inside",
+    "a derivative is taken with respect to a value that would be inside the group",
 )
 
 
@@ -102,23 +102,24 @@ class Growth:
             return self.ends[op]
         if self.paths[op] != self.paths[group.ops[0]]:
             return Reason(
-                "derivative-begins", "a derivative goes through it or its reader, not through both"
+                "derivative-begins",
+                "a derivative goes through either the op or its reader, not through both",
             )
         members = [op, *group.ops, *(member for other in joined for member in other.ops)]
         if len(members) > self.most:
-            return Reason("too-long", f"the limit of ops in a group is {self.most}")
+            return Reason("too-long", f"the number of ops in a group is limited to {self.most}")
         if self._products_follow(members):
             return Reason(
                 "second-product",
-                "the group that reads it ends in a product, and no product is computed again",
+                "a product in the group would depend on another; no product is computed again",
             )
         if self._passes_target(members):
             return INSIDE
         if self._comes_back(members):
             return Reason(
                 "comes-back",
-                "another reader of it, outside of the group, comes before the group",
-                "none: a group is computed at once",
+                "an op outside of the group would depend on the group, and the group on that op",
+                "none: a group is computed at once, so that no other op can run in between",
             )
         return None
 

@@ -32,9 +32,13 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert, replace
 
-NO_BLOCK = Reason("no-block", "the block in which its kernel reads filters is not known")
-NOT_PREPARED = Reason("not-prepared", "its filter is not computed ahead of the steps")
-READ_TWICE = Reason("read-twice", "something else reads its filter")
+NO_BLOCK = Reason(
+    "no-block", "the size of the blocks in which the kernel reads filters is not known"
+)
+NOT_PREPARED = Reason(
+    "not-prepared", "the filter is not computed before the steps, where packing would happen once"
+)
+READ_TWICE = Reason("read-twice", "the filter has another reader")
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,12 @@ def _reason(module: ModuleOp) -> Reason | None:
     """Return the reason why every op of a program stays in the step, else None."""
     writes = signature_of(module).writes
     if writes:
-        return Reason("updates-state", f"the program updates state ('{writes[0]}')")
+        return Reason(
+            "updates-state",
+            f"the program updates state ('{writes[0]}'), so all ops stay in the step",
+        )
     if any(isinstance(op, Grad) for op in module.walk()):
-        return Reason("differentiated", "the program takes gradients, which may go through it")
+        return Reason("differentiated", "the program takes gradients, which may go through the op")
     return None
 
 
@@ -92,7 +95,8 @@ def _grows(op: Operation) -> Reason | None:
     made = sum(byte_count(result.type) for result in op.results)
     if made <= GROWTH * sum(byte_count(operand.type) for operand in op.operands):
         return None
-    return Reason("grows", f"{made} bytes would be kept, computed from fewer")
+    text = f"{made} bytes would be kept, more than {GROWTH} times the size of the operands"
+    return Reason("grows", text)
 
 
 def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:

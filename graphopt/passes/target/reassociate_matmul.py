@@ -85,20 +85,23 @@ def _reorder(op: Matmul, log: RewriteLog, kept: set[SSAValue], least_gain: float
         _explain_shared(op, log, kept)
         return
     if len(factors) > LONGEST:
-        log.declined(op, Reason("chain-too-long", f"{len(factors)} matrices; {LONGEST} at most"))
+        text = f"the chain has {len(factors)} matrices, and the limit is {LONGEST}"
+        log.declined(op, Reason("chain-too-long", text))
         return
     if any(UNKNOWN in shape_of(value.type) for value in factors):
-        text = "a size is known only when the program runs"
+        text = "a size of the matrices is known only when the program runs"
         log.declined(op, Reason(SIZE_UNKNOWN, text, "declare the data with known sizes"))
         return
     sizes = [shape_of(factors[0].type)[0], *(shape_of(value.type)[1] for value in factors)]
     cost, splits = _cheapest(sizes)
     now = sum(map(_cost, inside))
     if cost >= now:
-        log.declined(op, Reason("already-cheapest", f"no order has under {cost} multiplications"))
+        text = f"no order of the products has fewer than {cost} multiplications"
+        log.declined(op, Reason("already-cheapest", text))
         return
     if cost * least_gain >= now:
-        log.declined(op, Reason("little-gain", f"{cost} multiplications are not far below {now}"))
+        text = f"the best order has {cost} multiplications, not far below the present {now}"
+        log.declined(op, Reason("little-gain", text))
         return
     if not log.allow(op):
         return
@@ -113,7 +116,7 @@ def _reorder(op: Matmul, log: RewriteLog, kept: set[SSAValue], least_gain: float
 
 def _explain_transposed(op: Matmul, log: RewriteLog) -> None:
     if any(isinstance(value.owner, Matmul) for value in op.operands):
-        text = "a factor is transposed, or is not a matrix"
+        text = "a factor of the chain is transposed, or is not a matrix"
         log.declined(op, Reason("not-plain", text))
 
 
@@ -121,7 +124,9 @@ def _explain_shared(op: Matmul, log: RewriteLog, kept: set[SSAValue]) -> None:
     for value in op.operands:
         inner = value.owner
         if isinstance(inner, Matmul) and _is_plain(inner) and not _joins(inner, kept):
-            text = "the inner product is also fetched, differentiated, or read elsewhere"
+            text = (
+                "the result of the inner matmul is also fetched, differentiated, or read elsewhere"
+            )
             log.declined(op, Reason("product-needed", text))
             return
 

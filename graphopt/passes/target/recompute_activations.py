@@ -46,9 +46,11 @@ IN_A_REGION = Reason(
     "the derivative is inside a branch or loop",
     "take the derivative outside of the branch or loop",
 )
-SECOND = Reason("second-derivative", "it differentiates another derivative, all at once")
+SECOND = Reason(
+    "second-derivative", "the derivative goes through another one and is computed all at once"
+)
 OP_BY_OP = Reason(
-    "op-by-op", "the data say how large some values are: every op is a program of its own"
+    "op-by-op", "the data decide the size of a value, so that every op is compiled alone"
 )
 
 
@@ -87,7 +89,8 @@ def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
     if any(isinstance(op, Grad) for op in path):
         return SECOND
     if len(path) < SHORTEST:
-        return Reason("too-short", f"only {len(path)} ops are differentiated")
+        text = f"the number of differentiated ops is {len(path)}, and {SHORTEST} are needed"
+        return Reason("too-short", text)
     return None
 
 

@@ -57,7 +57,8 @@ NOT_ALL_THE_PROGRAM = Reason(
     "take the derivative outside of the branch or loop",
 )
 SEVERAL_REPLICAS = Reason(
-    "several-replicas", "gradients of tables are summed over replicas, where each looks up its own"
+    "several-replicas",
+    "gradients of the table are summed over replicas, and each replica looks up other rows",
 )
 
 
@@ -107,7 +108,10 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdat
     if replicas > 1:
         return SEVERAL_REPLICAS
     if not isinstance(table, BlockArgument) or dtype_of(table.type) not in WIDE:
-        return Reason("computed-table", "the table is computed, or of a half type")
+        return Reason(
+            "computed-table",
+            "the table is a computed value, or has another dtype than float32 and float64",
+        )
     gradients = zip(grad.wrt, grad.results, strict=True)
     uses = [use for value, result in gradients if value is table for use in result.uses]
     if not uses:
@@ -116,23 +120,23 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> TableUpdat
         if not _updates(use, table):
             return _read_elsewhere(use)
     if len(uses) > 1:
-        return Reason("gradient-read", "two updates read the gradient of the table")
+        return Reason("gradient-read", "more than one update reads the gradient of the table")
     (update,) = (use.operation for use in uses)
     assert isinstance(update, Update)
     if not _moves_rows_only(update):
-        text = f"{show_op(update)} moves rows that were not looked up as well"
+        text = f"{show_op(update)} also changes rows that were not looked up"
         return Reason("every-row-moves", text, "use SGD, or Adam with lazy_mode and sparse=True")
     readers = readers_of(table, grad)
     lookups = [op for op in readers if isinstance(op, Embedding)]
     for op in readers:
         if op not in lookups:
-            text = f"the loss also depends on the table by {show_op(op)}"
-            return Reason("dense-use", text, "give it a table of its own")
+            text = f"the loss also depends on the table through {show_op(op)}"
+            return Reason("dense-use", text, "give that op a table of its own")
     if not lookups:
         return Reason("no-lookup", "the loss does not depend on the table")
     looked_up = update.looked_up if isinstance(update, SparseAdamBase) else None
     if looked_up is not None and _counted_rows(looked_up) != {op.x for op in lookups}:
-        text = f"{show_op(update)} moves the rows of other lookups than those of the gradient"
+        text = f"{show_op(update)} changes rows of other lookups than the ones in the gradient"
         return Reason("other-lookups", text)
     return _too_many(table, lookups) or TableUpdate(table, grad, lookups, update)
 
@@ -172,7 +176,7 @@ def _moves_rows_only(update: Update) -> bool:
 
 def _read_elsewhere(use: Use) -> Reason:
     text = f"the gradient of the table is {how_used(use.operation, use.index)}"
-    return Reason("gradient-read", text, "clip, decay and fetch the gradients of other parameters")
+    return Reason("gradient-read", text, "clip, decay or fetch only gradients of other parameters")
 
 
 def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
@@ -181,7 +185,8 @@ def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
     size = shape_of(table.type)[0]
     if rows <= size:
         return None
-    return Reason("few-rows", f"about {rows} lookups in a table of {size} rows")
+    text = f"about {rows} lookups in a table of {size} rows: an update of all rows costs no more"
+    return Reason("few-rows", text)
 
 
 def _count(lookup: Embedding) -> int:

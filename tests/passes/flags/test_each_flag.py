@@ -274,7 +274,7 @@ def gathers_in_front_of_readers(flag: str, _: Path) -> None:
     assert Matmul in readers
     sizes = {port.whole: port.shape for port in signature_of(module).arguments if port.whole}
     assert sizes[96, 96] == (96 * 96 // 4,)
-    assert "has 384 bytes, fewer than the 32768" in as_text(report, flag)
+    assert "has 384 bytes, and sharding pays from 32768" in as_text(report, flag)
 
 
 @observes("tensor_parallel_degree")
