@@ -7,9 +7,9 @@ precedes each line of its output. The script may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
 step, by SystemExit in the script; trainers that still run after --stop-timeout seconds are killed.
-When one trainer fails, the launcher ends the others. With --max-restarts it then starts all again,
-so that the script resumes from its saved state. The exit code is the code of the trainer that
-failed first in the last start (128 + n for signal n, 143 for SIGTERM).
+When one trainer fails, the launcher ends the others. With --max-restarts it then restarts all
+trainers, so that the script resumes from its saved state. The exit code is the code of the trainer
+that failed first in the last start (128 + n for signal n, 143 for SIGTERM).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for left in reversed(range(options.max_restarts)):
         if code == 0 or stop.number:
             break
-        _say(f"starts all trainers again; {several(left, 'restart')} left")
+        _say(f"restarting all trainers; {several(left, 'restart')} left")
         code = _run(options, stop)
     return code
 
@@ -144,29 +144,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     # the other spellings are from Paddle's launcher and torchrun
     names = ("--nproc", "--nproc_per_node", "--nproc-per-node")
-    add(*names, type=_at_least(1), required=True, metavar="N", help="how many trainers")
+    add(*names, type=_at_least(1), required=True, metavar="N", help="number of trainers")
     add(
         "--devices-per-proc",
         type=_at_least(1),
         metavar="D",
-        help="CPU devices of each trainer (CPU_NUM); by default as the environment says",
+        help="number of CPU devices of each trainer; sets CPU_NUM (default: from the environment)",
     )
     add(
         "--max-restarts",
         type=_at_least(0),
         default=0,
         metavar="N",
-        help="how often all trainers are started again after one has failed (0)",
+        help="maximum number of restarts of all trainers after one fails (default: 0)",
     )
     add(
         "--stop-timeout",
         type=float,
         default=TO_STOP,
         metavar="S",
-        help=f"seconds that trainers have to save and end after SIGTERM ({TO_STOP:g})",
+        help=f"seconds for trainers to save and exit after SIGTERM (default: {TO_STOP:g})",
     )
     add("script", help="the script to run")
-    add("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    add("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -259,7 +259,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     if code < 0:
         how = f"was ended by {signal.Signals(-code).name}"
     elif code == FAULT_EXIT:
-        how = f"stopped because of another one (code {code}), as it says above"
+        how = f"stopped because another trainer failed (code {code}); see its message above"
     _say(f"trainer {first.number} {how}" + (f"; ending trainer {still}" if still else ""))
     return 128 - code if code < 0 else code
 

@@ -1,4 +1,4 @@
-"""graphopt bisect: from "the results differ" to the rewrite, and a small program that shows it.
+"""graphopt bisect: find the rewrite that makes results wrong, and reduce the program.
 
 The program runs without and with the passes. If the results differ, or the passes or the optimized
 program fail, the command searches for the rewrite, reduces the program, and writes a file that
@@ -27,9 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "program",
         metavar="PROGRAM",
-        help="a model file (its parameters are read from the same folder), .mlir text, a replay "
-        "file, - for "
-        "stdin, or a script (its arguments follow --), whose programs are checked as they run",
+        help="a model file (with its parameters in the same folder), .mlir text, a replay file, "
+        "- for stdin, or a script (arguments follow --): each program that it runs is checked",
     )
     parser.set_defaults(arguments=[])
     add_strategy(

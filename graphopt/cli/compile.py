@@ -1,4 +1,4 @@
-"""graphopt compile: write a model with executables for chosen sizes as one file, a bundle."""
+"""graphopt compile: compile a model for chosen input sizes, into one file, a bundle."""
 
 from __future__ import annotations
 
@@ -15,26 +15,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt compile`."""
     add_model(parser)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help="the bundle, which ends in .graphopt"
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="the bundle to write (suffix .graphopt)",
     )
     parser.add_argument(
         "--sizes",
         action="append",
         required=True,
         metavar="NAME=AxBxC,...",
-        help="the shape of each input; a name that comes again begins another set. A size may be "
-        "a range, as in x=1x3x48x64..640: inputs are then padded to a ladder of sizes",
+        help="the shape of each input; repeat a name to begin another set of shapes. A size may be "
+        "a range, as in x=1x3x48x64..640: inputs are then padded to the next of several sizes",
     )
     parser.add_argument(
         "--padding",
         type=float,
         default=0.12,
         metavar="SHARE",
-        help="the largest share of padding along an axis between two sizes of a range "
-        "(default 0.12)",
+        help="for ranges: the largest fraction of padding along an axis (default 0.12)",
     )
     parser.add_argument(
-        "--place", choices=("cpu", "gpu"), help="the kind of device (default: as programs run)"
+        "--place",
+        choices=("cpu", "gpu"),
+        help="compile for this kind of device (default: the default device)",
     )
 
 

@@ -31,7 +31,7 @@ Commands = dict[str, list[Option]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt completion`."""
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("shell", choices=SHELLS, help="the shell that will read the script")
 
 
 def main(arguments: argparse.Namespace) -> int:

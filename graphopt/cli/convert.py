@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from graphopt.models.model import ImportedModel
 
 ELSEWHERE = (
-    "run it: with any compiler for StableHLO, such as XLA or IREE; "
-    "docs/how-to/take-a-model-out.md has the lines for JAX"
+    "run it: use a StableHLO compiler such as XLA or IREE; "
+    "docs/how-to/take-a-model-out.md shows the code for JAX"
 )
 EXAMPLE = "graphopt convert resnet18/model -o resnet18.jaxexport"
 
@@ -28,42 +28,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt convert`."""
     add_model(parser)
     parser.add_argument(
-        "-o", "--output", required=True, metavar="OUT", help=f"ends in one of {', '.join(FORMATS)}"
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help=f"the file to write ({', '.join(FORMATS)})",
     )
     parser.add_argument(
-        "--format", choices=FORMATS.values(), help="needed when the suffix does not name it"
+        "--format", choices=FORMATS.values(), help="format to write (default: by the suffix of OUT)"
     )
     add_strategy(parser)
     add_dim(
-        parser, "sizes for dimensions that cannot stay open: one for all, or the shape of an input"
+        parser,
+        "for dimensions that cannot stay unknown: a size for all, or the shape of an input",
     )
     parser.add_argument(
-        "--parameters", choices=("inside", "arguments"), help="of executable formats"
+        "--parameters",
+        choices=("inside", "arguments"),
+        help="store parameters in the artifact or take them as arguments (executable formats)",
     )
     parser.add_argument(
         "--platforms",
         metavar="cpu,cuda,tpu",
-        help="platforms of executable formats (StableHLO: one)",
+        help="lower for these platforms (executable formats; StableHLO takes one)",
     )
-    parser.add_argument(
-        "--opset", type=int, metavar="N", help="the version of ONNX's operators (default: 20)"
-    )
+    parser.add_argument("--opset", type=int, metavar="N", help="ONNX opset version (default: 20)")
     parser.add_argument(
         "--for",
         dest="reader",
         choices=("paddle", "openvino"),
-        help="who reads a .pdmodel (default: paddle); OpenVINO's reader knows fewer operators",
+        help="tool that will read the .pdmodel (default: paddle); OpenVINO reads fewer operators",
     )
     parser.add_argument(
         "--style",
         choices=("paddle", "jax"),
-        help="whose functions a .py calls (default: paddle)",
+        help="library whose functions the .py file calls (default: paddle)",
     )
     parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="run the model and the written files, and compare (default: yes)",
+        help="run the model and the written files, and compare their outputs (default: yes)",
     )
     parser.add_argument(
         "--input", action="append", default=[], metavar="X.npz", help="inputs for --check"
@@ -237,10 +242,10 @@ def _check(
     with announce(lambda: f"running {arguments.output}", files=False):
         found = exported_outputs(exported, model, feed)
     if found is None:
-        print("not checked: onnxruntime, which runs it, is not installed")
+        print("not checked: onnxruntime is not installed")
         return 0
     gap, close = difference(found, expected)
-    verdict = "the same outputs" if close else "OTHER OUTPUTS"
+    verdict = "the same outputs" if close else "DIFFERENT OUTPUTS"
     print(f"checked: {verdict}, largest difference {gap:.3g}")
     return 0 if close else 1
 
@@ -255,5 +260,5 @@ def _check_parameters(model: ImportedModel, exported: Exported) -> int:
         array.tobytes() == again.parameters[name].tobytes()
         for name, array in model.parameters.items()
     )
-    print(f"checked: {'the same' if same else 'OTHER'} parameters")
+    print(f"checked: {'the same' if same else 'DIFFERENT'} parameters")
     return 0 if same else 1

@@ -1,9 +1,9 @@
 """graphopt diff: compare two programs, or one program under two strategies.
 
 Ops are aligned in program order; the exit code is 1 when the programs differ. Programs are compared
-as read, or after the passes of `--before` and `--after`. With --values both run on the same inputs,
-op by op, and the report names the first op whose numbers differ: so a model can be compared with
-itself in another format.
+as read, or after the passes of `--before` and `--after`. With --values both programs run on the
+same inputs, op by op, and the report names the first op whose values differ. Use this also to
+compare a model with its export in another format.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TROUBLE = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt diff`."""
     programs = "MODEL | FILE.mlir | SCRIPT.py"
-    parser.add_argument("first", metavar=programs, help="a program; a script is run")
+    parser.add_argument("first", metavar=programs, help="a program, or a script to run")
     parser.add_argument(
-        "second", nargs="?", metavar=programs, help="the other program (default: the same)"
+        "second", nargs="?", metavar=programs, help="the other program (default: the first one)"
     )
     for which, order in (("before", "first"), ("after", "second")):
         parser.add_argument(
@@ -40,13 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"compare the {order} program after the passes of these BuildStrategy flags",
         )
     parser.add_argument(
-        "-o", "--output", metavar="FILE.html", help="write both as a page, the second with colours"
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        help="write a page of both programs, with their differences in color",
     )
     parser.add_argument(
         "--values",
         action="store_true",
-        help="run both and compare numbers instead of ops, up to the first op that differs "
-        "(implied by --data)",
+        help="run both programs, compare their values instead of their ops, and report the first "
+        "op that differs (implied by --data)",
     )
     add_data_arguments(parser)
     add_tolerance(parser)
@@ -65,7 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
         return _compare_values(arguments)
     first, second = _subject(arguments.first), _subject(arguments.second or arguments.first)
     if arguments.dim:
-        raise ValueError("--dim is for --values")
+        raise ValueError("--dim needs --values")
     platform = platform_of(arguments)
     before = _graph(first, arguments.before, platform)
     after = _graph(second, arguments.after, platform)
@@ -118,8 +121,8 @@ def _compare_values(arguments: argparse.Namespace) -> int:
 
     if arguments.before or arguments.after or arguments.output:
         raise ValueError(
-            "--values compares programs as they are read, without --before, --after and -o; "
-            "graphopt bisect looks for a pass that changes numbers"
+            "--values compares programs as read: leave out --before, --after and -o. "
+            "To find a pass that changes results, use graphopt bisect"
         )
     inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     first = _subject(arguments.first, inputs)

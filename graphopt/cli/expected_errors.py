@@ -43,7 +43,7 @@ def complaint(expected: list[Expected], error: Exception | None) -> str:
         if each.text not in message:
             return f'expected error "{each.text}" was not produced, but this was: {message}'
         if None not in (line, each.line) and line != each.line:
-            return f'the error "{each.text}" is about line {line}, expected at line {each.line}'
+            return f'error "{each.text}" is at line {line}, expected at line {each.line}'
     return ""
 
 

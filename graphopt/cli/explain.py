@@ -27,30 +27,40 @@ EXAMPLE = "graphopt explain resnet18/model --build-strategy fuse_bn_act_ops"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt explain`."""
     parser.add_argument(
-        "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program; a script is run"
+        "program", metavar="MODEL | FILE.mlir | SCRIPT.py", help="a program, or a script to run"
     )
-    parser.add_argument("arguments", nargs="*", default=[], help="of the script")
+    parser.add_argument("arguments", nargs="*", default=[], help="the arguments of the script")
     add_strategy(
-        parser, "the optimizations (a bare flag means 1), for a script in place of its own"
+        parser,
+        "run the passes of these flags (a bare flag means 1), which replace the flags of a script",
     )
     parser.add_argument(
-        "-p", "--passes", default="", metavar="a,b{x=1}", help="more passes, after the fusions"
+        "-p",
+        "--passes",
+        default="",
+        metavar="a,b{x=1}",
+        help="also run these passes, after the fusions",
     )
     parser.add_argument(
-        "--of", default="", metavar="FLAG", help="op by op for one flag or pass, or for `all`"
+        "--of",
+        default="",
+        metavar="FLAG",
+        help="report op by op for one flag or pass, or for `all`",
     )
     add_dim(
         parser,
-        "the passes see these sizes: one for all unknown dimensions, or the shape of an input",
+        "the sizes that passes see: a size for all unknown dimensions, or the shape of an input",
     )
     parser.add_argument(
         "--validate",
         action="store_true",
-        help="compare each rewrite with what it replaces; exit code 1 when one computes something "
-        "else",
+        help="compare the results of each rewrite with those of the ops it replaces; exit code 1 "
+        "if they differ",
     )
     parser.add_argument("--strict", action="store_true", help="fail when a flag does nothing")
-    parser.add_argument("--json", action="store_true", help="print data, a line for each program")
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON for each program"
+    )
     add_platform(parser)
     add_import(parser)
 
@@ -83,7 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
             explanation.check_strict()
     asked = arguments.build_strategy is not None or arguments.passes
     if not asked and not arguments.json and not arguments.program.endswith(".py"):
-        print("no fusion was requested; --build-strategy fuse_gemm_epilogue,fuse_bn_act_ops does")
+        print("no fusion was requested; try --build-strategy fuse_gemm_epilogue,fuse_bn_act_ops")
     return int(failed > 0)
 
 

@@ -38,7 +38,10 @@ class DifferenceInWords:
             gap, name = found.largest
             where = f" ({name})" if name else ""
             yield f"the results are equal: the largest difference is {gap:.3g}{where}"
-        yield f"{found.found} of {found.values} values of {self._files[0]} are in {self._files[1]}"
+        yield (
+            f"{found.found} of {found.values} values of {self._files[0]} "
+            f"have an equal value in {self._files[1]}"
+        )
         if found.first is not None:
             yield from self._first_difference(found.first)
 

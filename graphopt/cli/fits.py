@@ -28,9 +28,9 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
     found = memory_of(compilation, shapes_for(read.program, read.fed_names, sizes))
     print(for_stream(found.page(), sys.stdout))
     if found.peak <= most:
-        print(f"\nit fits into {size(most)}")
+        print(f"\nthe step fits into {size(most)}")
         return 0
-    print(f"\nit does not fit into {size(most)}")
+    print(f"\nthe step does not fit into {size(most)}")
     if isinstance(sizes, int):
 
         def measure(rows: int) -> Memory:
@@ -38,5 +38,5 @@ def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
                 return found
             return memory_of(compilation, shapes_for(read.program, read.fed_names, rows))
 
-        print(f"about --dim {rows_that_fit(measure, sizes, most)} does")
+        print(f"about --dim {rows_that_fit(measure, sizes, most)} fits")
     return 1

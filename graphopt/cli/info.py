@@ -1,4 +1,4 @@
-"""graphopt info: the contents of a model file, and whether graphopt can run it.
+"""graphopt info: show the contents of a model file, and whether graphopt can run it.
 
 Works without JAX, and for models with unknown operators.
 """
@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--can",
         choices=("onnx",),
-        help="whether the model can be written as ONNX, and what is in the way; 1 when it cannot",
+        help="check that all ops can be written as ONNX, and list the others (exit code 1)",
     )
     parser.add_argument(
         "--fits",
         metavar="8GB",
-        help="the memory of a step, compiled and not run, and whether it fits into so much",
+        help="compile a step without running it; report its memory and whether this much is enough",
     )
     add_dim(parser, "for --fits: a size for all unknown dimensions, or the shape of an input")
 
@@ -65,5 +65,5 @@ def _print_refusals(path: str) -> int:
         print(f"every op can be written as ONNX: {shlex.join(command)}")
         return 0
     rows = ((op, len(values), values[0], why) for (op, why), values in found.items())
-    print(table(("op", "count", "first", "why not"), rows))
+    print(table(("op", "count", "first", "reason"), rows))
     return 1

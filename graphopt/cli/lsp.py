@@ -1,8 +1,8 @@
 """graphopt lsp: a language server for .mlir files of the pd dialect, on stdin and stdout.
 
-It underlines errors while one types, shows types and descriptions on hover, and has the command
-`graphopt.afterPasses` (a URI, a pipeline), whose result is the text after these passes. Needs the
-extra `editor`: pip install 'graphopt[editor]'.
+It underlines errors while the user types, shows types and descriptions on hover, and provides the
+command `graphopt.afterPasses` (a URI, a pipeline), which returns the text after these passes. It
+needs the extra `editor`: pip install 'graphopt[editor]'.
 """
 
 from __future__ import annotations

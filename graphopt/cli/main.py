@@ -33,21 +33,21 @@ from graphopt.errors import GraphoptError, message_of
 COMMANDS = {
     "info": (info, "show the contents of a model, and whether graphopt can run it"),
     "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
-    "explain": (explain, "say what passes do to a program, what they leave alone, and why"),
+    "explain": (explain, "report what passes rewrite in a program, what they decline, and why"),
     "report": (report, "write a page that shows what each pass does to a program"),
-    "profile": (profile, "show where the time of a step goes: by op, by line of the script"),
+    "profile": (profile, "measure the time of a step: by op, or by line of the script"),
     "diff": (diff, "compare two programs, or one before and after passes"),
-    "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
-    "compile": (compile, "write a model with executables for chosen sizes, as one file"),
+    "convert": (convert, "convert a model to StableHLO, JAX, ONNX, Paddle, ..."),
+    "compile": (compile, "compile a model for chosen input sizes, into one file"),
     "tune": (tune, "measure which kernels run a model faster, on this machine"),
     "bisect": (
         bisect,
-        "find the rewrite that makes results wrong, and a small program that shows it",
+        "find the rewrite that makes results wrong, and write a small program that reproduces it",
     ),
-    "replay": (replay, "run a file written by bisect, or by a crash in a pass, again"),
-    "serve": (serve, "a page to drop or type a program in: its graph, passes and outputs"),
-    "lsp": (lsp, "serve an editor: errors, types and passes of .mlir files"),
-    "completion": (completion, "print what makes bash, zsh or fish complete these commands"),
+    "replay": (replay, "rerun a file written by bisect, or after a crash in a pass"),
+    "serve": (serve, "serve a page that shows the graph, passes and outputs of a program"),
+    "lsp": (lsp, "run a language server: errors, types and passes of .mlir files"),
+    "completion": (completion, "print a script that completes these commands in bash, zsh or fish"),
 }
 _OF_XDSL = (ParseError, DiagnosticException)
 _WRONG = re.compile(r"argument COMMAND: invalid choice: '(.*?)'")
@@ -65,14 +65,14 @@ class _Commands(argparse.ArgumentParser):
             missing = found[1].split(", ")
             actions = [a for a in self._actions if "/".join(a.option_strings) in missing]
             message += "".join(f"; {a.option_strings[0]} {a.metavar} {a.help}" for a in actions)
-        self.exit(2, f"{self.prog}: error: {message} ({self.prog} --help says more)\n")
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
 def _unknown_command(name: str) -> str:
     """Compose the message for an unknown command, with the nearest known one."""
     near = get_close_matches(name, (*COMMANDS, "opt"), 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join((*COMMANDS, 'opt'))}"
-    return f"no command is named '{name}'; {hint}"
+    hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join((*COMMANDS, 'opt'))}"
+    return f"unknown command '{name}'; {hint}"
 
 
 def parser() -> argparse.ArgumentParser:

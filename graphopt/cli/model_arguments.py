@@ -9,12 +9,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     """Declare the model argument and `--params`."""
     parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
     parser.add_argument(
-        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+        "--params", metavar="P", help="the parameters, if not in the folder of the model"
     )
 
 
 def add_strategy(
-    parser: argparse.ArgumentParser, text: str = "the optimizations (a bare flag means 1)"
+    parser: argparse.ArgumentParser,
+    text: str = "run the passes of these flags (a bare flag means 1)",
 ) -> None:
     """Declare `--build-strategy`."""
     parser.add_argument("--build-strategy", metavar="FLAG=VALUE,...", help=text)
@@ -33,7 +34,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="X.npz",
-        help="inputs by name; or NAME=X.npy, also for several",
+        help="inputs by name, or one input as NAME=X.npy; may be repeated",
     )
     add_feed_arguments(parser)
     add_strategy(parser)
@@ -42,15 +43,15 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--random`, `--seed` and `--dim`."""
     parser.add_argument(
-        "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
+        "--random", action="store_true", help="draw random inputs: normal numbers, integers 0 and 1"
     )
-    parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of --random (default 0)")
     add_dim(parser, "a size for all unknown dimensions, or the shape of an input; may be repeated")
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `--data`, `--dim` and `--seed`."""
-    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
+    parser.add_argument("--data", metavar="X.npz", help="inputs by name; missing inputs are random")
     add_dim(
         parser, "for random inputs: a size for all unknown dimensions, or the shape of an input"
     )

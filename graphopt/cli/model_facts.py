@@ -170,9 +170,9 @@ def _describe_unsupported(op: Operator) -> UnsupportedOperator:
     outputs = [name for name in op.output_arg_names if name != EMPTY]
     if _GRADIENT.search(op.type):
         forward = _GRADIENT.sub("", op.type)
-        needed = f"the derivative of {forward} as saved training programs have it"
+        needed = f"the gradient operator of {forward}, as saved training programs contain it"
     elif list(block_indices(op)):
-        needed = "a handler of its blocks in graphopt/ir/translate/blocks/program.py"
+        needed = "a handler for its blocks in graphopt/ir/translate/blocks/program.py"
     else:
         needed = (
             "a row in graphopt/ir/operators/operators.txt, or a new op "
@@ -180,7 +180,7 @@ def _describe_unsupported(op: Operator) -> UnsupportedOperator:
         )
         near = difflib.get_close_matches(op.type, {*BY_TYPE, *TRANSLATIONS}, n=2, cutoff=0.8)
         if near:
-            needed += f"; known are {', '.join(near)}"
+            needed += f"; similar operators: {', '.join(near)}"
     return UnsupportedOperator(
         op.type,
         op.block.idx,

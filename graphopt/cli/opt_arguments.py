@@ -55,7 +55,7 @@ def normalize_arguments(given: Sequence[str], passes: Collection[str]) -> list[s
         if name[:2] == "--" and not any(each.startswith(name) for each in declared):
             near = get_close_matches(name, [*declared, *pass_options], 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"no option and no pass is named {name}{hint}")
+            raise ValueError(f"unknown option or pass {name}{hint}")
         found.append(name + equals + value)
     return found
 
@@ -71,7 +71,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare all arguments, including the ones that xDSL's driver reads."""
     parser.prog = "graphopt-opt"
     parser.usage = "%(prog)s [options] [FILE]"
-    parser.description = "Reads a program, runs passes on it and prints it."
+    parser.description = "Read a program, run passes on it and print it."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _input(parser.add_argument_group("input"))
     _passes(parser.add_argument_group("passes"))
@@ -87,11 +87,11 @@ def _form(text: str) -> str:
     if name not in FORMS:
         if name == "onnx":
             raise argparse.ArgumentTypeError(
-                "no form is ONNX; graphopt convert MODEL -o MODEL.onnx writes it"
+                "this tool does not write ONNX; use graphopt convert MODEL -o MODEL.onnx"
             )
         near = get_close_matches(name, FORMS, 1) or FORMS
         raise argparse.ArgumentTypeError(
-            f"no form is named {name!r}; did you mean {' or '.join(near)}?"
+            f"unknown form {name!r}; did you mean {' or '.join(near)}?"
         )
     return text
 
@@ -107,7 +107,7 @@ def _input(group: argparse._ArgumentGroup) -> None:
         "-f",
         "--frontend",
         choices=("mlir", "pdmodel", "json"),
-        help="the form of the input (default: by its suffix, else by its content)",
+        help="the format of the input (default: by its suffix, else by its content)",
     )
     group.add_argument(
         "--split-input-file",
@@ -120,17 +120,17 @@ def _input(group: argparse._ArgumentGroup) -> None:
         help="accept ops that no dialect declares",
     )
     group.add_argument(
-        "--no-implicit-module", action="store_true", help="the text has its own module"
+        "--no-implicit-module", action="store_true", help="do not add a module around the text"
     )
     group.add_argument("--disable-verify", action="store_true", help="do not verify between passes")
     group.add_argument(
-        "--parsing-diagnostics", action="store_true", help="print errors of the parser; succeed"
+        "--parsing-diagnostics", action="store_true", help="print parser errors; exit code 0"
     )
     group.add_argument(
         "--verify-diagnostics",
         action="store_true",
         help="check errors against the `// expected-error {{...}}` comments of the input; where "
-        "there are none, print errors of the verifier and succeed",
+        "there are none, print verifier errors, with exit code 0",
     )
 
 
@@ -154,7 +154,7 @@ def _passes(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--dump-pass-pipeline",
         action="store_true",
-        help="print the passes that --build-strategy selects, as -p would take them",
+        help="print the passes that --build-strategy selects, in the syntax of -p",
     )
 
 
@@ -191,13 +191,13 @@ def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--report",
         metavar="FILE.html",
-        help="write a page with the graph and the changes of each pass, for a browser",
+        help="write an HTML page with the graph and the changes of each pass",
     )
     group.add_argument(
         "-o",
         "--output-file",
         metavar="FILE",
-        help="write there (default, or -: stdout); an error leaves the file alone",
+        help="the file to write (default, or -: stdout); unchanged after an error",
     )
     group.add_argument(
         "-t",
@@ -206,8 +206,8 @@ def _output(group: argparse._ArgumentGroup) -> None:
         type=_form,
         default="mlir",
         metavar="FORM",
-        help="mlir (default), stablehlo, stablehlo{dim=8}, dot, svg; model-explorer: a graph for "
-        "each pass, for the viewer of that name",
+        help="the form to print: mlir (default), stablehlo, stablehlo{dim=8}, dot, svg, or "
+        "model-explorer (a graph for each pass, for the viewer Model Explorer)",
     )
     group.add_argument(
         "--print-types",
@@ -215,12 +215,14 @@ def _output(group: argparse._ArgumentGroup) -> None:
         help="print the types of all operands and results, inferred ones too",
     )
     group.add_argument(
-        "--print-op-generic", action="store_true", help="the generic form, for other MLIR tools"
+        "--print-op-generic",
+        action="store_true",
+        help="print the generic form, for other MLIR tools",
     )
     group.add_argument(
-        "--print-no-properties", action="store_true", help="properties printed as attributes"
+        "--print-no-properties", action="store_true", help="print properties as attributes"
     )
     group.add_argument(
         "--print-debuginfo", action="store_true", help="print the source line of each op"
     )
-    group.add_argument("--syntax-highlight", action="store_true", help="print with colours")
+    group.add_argument("--syntax-highlight", action="store_true", help="print in color")

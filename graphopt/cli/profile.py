@@ -1,4 +1,4 @@
-"""graphopt profile: the time of a step by op, by line of the script, by kind of op.
+"""graphopt profile: measure the time of a step by op, line of the script, or kind of op.
 
 A script runs. Then each of its programs with feeds runs again on one device, with the feed of its
 first step. A model runs on random inputs, or on the inputs in a file. The program trains copies of
@@ -29,20 +29,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARGS",
         help="the arguments of the script, after --",
     )
-    parser.add_argument("--steps", type=int, default=5, help="the number of steps (default 5)")
     parser.add_argument(
-        "--by", choices=("op", "line", "kind"), default="op", help="the rows (default op)"
+        "--steps", type=int, default=5, help="the number of steps to measure (default 5)"
     )
     parser.add_argument(
-        "--rows", type=int, default=30, metavar="N", help="the most rows, 0 for all (default 30)"
+        "--by",
+        choices=("op", "line", "kind"),
+        default="op",
+        help="a row for each op, source line, or kind of op (default op)",
     )
-    add_strategy(parser, "for a model: the passes of these flags (a bare flag means 1)")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=30,
+        metavar="N",
+        help="the maximum number of rows, or 0 for all (default 30)",
+    )
+    add_strategy(parser, "for a model: run the passes of these flags (a bare flag means 1)")
     add_data_arguments(parser)
     parser.add_argument("--speedscope", metavar="FILE", help="write a profile for speedscope")
     parser.add_argument(
         "--perfetto", metavar="FILE", help="write all events, for Perfetto and Chrome's tracing"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the profile as data")
+    parser.add_argument("--json", metavar="FILE", help="write the profile as JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -61,7 +70,7 @@ def main(arguments: argparse.Namespace) -> int:
     fed = [each for each in found if is_fed(each)]
     if not fed:
         raise ValueError(
-            f"{arguments.program} ran no program that is fed; there is nothing to time"
+            f"{arguments.program} ran no program with feeds, so there is nothing to measure"
         )
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
@@ -70,7 +79,7 @@ def main(arguments: argparse.Namespace) -> int:
         with announce(lambda origin=subject.origin: f"profiling {origin}", files=False):
             made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
         profiles.append(made)
-        print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))
+        print(subject.origin + (f", with random inputs {', '.join(made_up)}" if made_up else ""))
         print(for_stream(made.page_by(arguments.by, arguments.rows), sys.stdout), end="\n\n")
     slowest = max(profiles, key=lambda made: made.seconds)
     if arguments.speedscope:

@@ -1,4 +1,4 @@
-"""graphopt replay: run a file written by `graphopt bisect`, or by a crash in a pass, again.
+"""graphopt replay: rerun a file written by `graphopt bisect`, or after a crash in a pass.
 
 The exit code is 1 when the recorded failure happens again, 0 when it is gone, and 2 when the file
 cannot be run.
@@ -17,8 +17,8 @@ _LONGEST = 1 << 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt replay`."""
-    parser.add_argument("file", metavar="FILE", help="the file")
-    parser.add_argument("--data", metavar="X.npz", help="inputs that are not in the file")
+    parser.add_argument("file", metavar="FILE", help="the replay file")
+    parser.add_argument("--data", metavar="X.npz", help="inputs that the file does not contain")
     add_import(parser)
 
 
@@ -30,7 +30,7 @@ def add_import(parser: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="MODULE | FILE.py",
-        help="import this first; it registers passes (entry points are found without it)",
+        help="import this module first, to register its passes (not needed for entry points)",
     )
 
 
@@ -53,12 +53,12 @@ def main(arguments: argparse.Namespace) -> int:
         if kind is not None and not is_ir(text):
             raise UnsupportedError(f"{arguments.file}: this is {kind}")
     file = replay_file.read(text, arguments.file)
-    print(f"then: {file.what}")
+    print(f"recorded: {file.what}")
     if file.versions != versions():
-        print(f"with: {file.versions}; now: {versions()}")
+        print(f"recorded with: {file.versions}; replayed with: {versions()}")
     loaded = load_arrays(Path(arguments.data)) if arguments.data else {}
     if not isinstance(loaded, dict):
         raise FeedError(f"{arguments.data}: expected an .npz file with inputs by name")
     found = replay(file, loaded)
-    print(f"now: {found}" if found is not None else "now: nothing is wrong")
+    print(f"replayed: {found}" if found is not None else "replayed: nothing is wrong")
     return int(found is not None)

@@ -1,9 +1,9 @@
 """graphopt report: write a page that shows the effect of each pass on a program.
 
-It is one HTML file without any links: the graph before the passes and after each pass that changed
-it, the changes of the IR, the report of the passes, sizes and times. A script runs, and the page
-shows its programs. With --run the page has the measured time and memory of each op. An output that
-ends in .json gets the data that Google's Model Explorer opens.
+The page is one HTML file without any links: the graph before the passes and after each pass that
+changed it, the changes of the IR, the report of the passes, sizes and times. A script runs, and the
+page shows its programs. With --run the page has the measured time and memory of each op. If the
+name of the output ends in .json, the file has the data for Google's Model Explorer instead.
 """
 
 from __future__ import annotations
@@ -43,22 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the arguments of the script, after --",
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="the page, or .json (default: report.html)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the page to write, or .json data (default: report.html)",
     )
     parser.add_argument(
         "--against",
         metavar="OTHER",
-        help="compare with this program, as graphopt diff does, on the page as well",
+        help="also compare with this program, as graphopt diff does",
     )
     add_strategy(
         parser,
-        "the passes of these flags (a bare flag means 1), for a script in place of its own",
+        "run the passes of these flags (a bare flag means 1), which replace the flags of a script",
     )
     parser.add_argument(
         "--run",
         action="store_true",
-        help="measure some steps, of a saved model on random inputs: the page has the time and "
-        "memory of each op, and the compile time of a model has JAX and XLA too",
+        help="measure some steps, of a saved model on random inputs, to show the time and memory "
+        "of each op; for a model, also show the compile time of JAX and XLA",
     )
     add_dim(parser, "for --run: a size for all unknown dimensions, or the shape of an input")
     add_platform(parser)
@@ -118,17 +121,17 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
     """
     if not arguments.run:
         if arguments.dim:
-            raise ValueError("--dim is for --run")
+            raise ValueError("--dim needs --run")
         return None
     if arguments.program == "-" or arguments.program.endswith(".mlir"):
-        raise ValueError("--run is for saved models and scripts, and not for text of the IR")
+        raise ValueError("--run takes a saved model or a script, not text of the IR")
     if arguments.platform is not None:
-        raise ValueError("--run is on this machine: leave --platform out")
+        raise ValueError("--run measures on this machine: leave out --platform")
     if arguments.program.endswith(".py"):
         if strategy is not None:
             raise ValueError(
-                "--run measures the programs of a script with the strategies that it gives them: "
-                "leave --build-strategy out, or --run"
+                "--run measures the programs of a script with the strategies of the script: "
+                "leave out --build-strategy or --run"
             )
         return None  # each of its programs has a report of its own
     from graphopt.debug.made_up_run import report_of_run
@@ -172,7 +175,7 @@ def _measure_step(
     try:
         profile, _ = profile_of(subject, strategy, Inputs(sizes=sizes_of(arguments.dim)))
     except UnsupportedError as error:
-        print(f"{subject.origin} is not measured: {error}", file=sys.stderr)
+        print(f"{subject.origin} was not measured: {error}", file=sys.stderr)
         return None
     return measured_step(profile)
 

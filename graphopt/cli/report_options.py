@@ -15,7 +15,7 @@ def add_platform(parser: argparse._ActionsContainer) -> None:
         "--platform",
         choices=("cpu", "gpu", "tpu", NO_PLATFORM),
         help="run the passes of this platform (default: the platform of this machine); "
-        f"{NO_PLATFORM} is for a portable result",
+        f"{NO_PLATFORM}: a portable result, without passes for a platform",
     )
 
 
@@ -23,7 +23,7 @@ def check_platform_of(program: str, args: argparse.Namespace) -> None:
     """Raise ValueError for `--platform` with a script: its programs run on this machine."""
     if args.platform is not None and program.endswith(".py"):
         raise ValueError(
-            f"--platform is for files: {program} runs here, and its programs are shown for the "
+            f"--platform does not apply to a script: the programs of {program} are shown for the "
             "platform that they ran on"
         )
 
@@ -54,10 +54,12 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         help="fail when a flag of --build-strategy does nothing",
     )
     parser.add_argument(
-        "--check-lock", metavar="FILE", help="fail when rewrites happen more or less often"
+        "--check-lock",
+        metavar="FILE",
+        help="fail when the counts of rewrites differ from this file",
     )
     parser.add_argument(
-        "--write-lock", metavar="FILE", help="write how often rewrites happen, for --check-lock"
+        "--write-lock", metavar="FILE", help="write the counts of rewrites, for --check-lock"
     )
     parser.add_argument(
         "--verify-each",
@@ -67,14 +69,14 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--validate",
         action="store_true",
-        help="compare what each rewrite computes with what it replaces, in a NumPy interpreter; "
-        "undo it, and fail at the end, if they differ",
+        help="compare the results of each rewrite with those of the ops it replaces, in a NumPy "
+        "interpreter; if they differ, undo the rewrite, and fail at the end",
     )
     parser.add_argument(
         "--numerics",
         action="store_true",
-        help="print on stderr how far each pass moves the results, against the program before it "
-        "and against float64; as a table or, with --explain-format json, as data",
+        help="print on stderr the error of the results after each pass, against the program before "
+        "the pass and against float64; a table, or JSON with --explain-format json",
     )
     parser.add_argument(
         "--data",
@@ -93,5 +95,5 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         metavar="N",
         type=int,
         default=None,
-        help="do the first N rewrites only and report each (-1: all of them)",
+        help="apply only the first N rewrites, and report each (-1: all rewrites)",
     )

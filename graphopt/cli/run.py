@@ -39,8 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="Y.npz",
         help="expected outputs by name, or out0, out1, ... in order; exit code 1 if they differ",
     )
-    parser.add_argument("--rtol", type=float, default=1e-4, help="for --expect (default 1e-4)")
-    parser.add_argument("--atol", type=float, default=1e-5, help="for --expect (default 1e-5)")
+    parser.add_argument(
+        "--rtol", type=float, default=1e-4, help="relative tolerance of --expect (default 1e-4)"
+    )
+    parser.add_argument(
+        "--atol", type=float, default=1e-5, help="absolute tolerance of --expect (default 1e-5)"
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -102,8 +106,8 @@ def _compare(
             rows.append((name, *_verdict(found, wanted, arguments)))
     if not rows:
         raise ValueError(
-            f"{arguments.expect} has none of the outputs {', '.join(outputs)}, nor out0, ...; "
-            f"it has {', '.join(expected)}"
+            f"{arguments.expect} contains none of the outputs {', '.join(outputs)}, nor out0, ...; "
+            f"found {', '.join(expected)}"
         )
     print(table(("output", "max difference", "verdict"), rows))
     return 0 if all(verdict == "equal" for _, _, verdict in rows) else 1

@@ -91,8 +91,8 @@ class StableHloTarget(Target):
         is_open = any(UNKNOWN in shape_of(port.type) for port in inputs_of(module))
         if self.dim is None and is_open and is_terminal(sys.stderr):
             print(
-                "graphopt-opt: the sizes that are open are symbols; --emit 'stablehlo{dim=8}' "
-                "gives them a number, which is shorter",
+                "graphopt-opt: unknown sizes are symbols; --emit 'stablehlo{dim=8}' "
+                "prints shorter text, with a number for each",
                 file=sys.stderr,
             )
 

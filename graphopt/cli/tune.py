@@ -1,8 +1,8 @@
 """graphopt tune: measure whether oneDNN or XLA runs a model faster on this machine.
 
-A program that runs for long measures this by itself. Here the model runs on its inputs until the
-outcome is known, in at least a quarter of a minute. The outcome is stored beside the compiled
-programs, and later processes begin with it.
+A program that runs for long measures this by itself. This command runs the model on its inputs
+until the outcome is known, which takes at least 15 seconds. The outcome is stored with the compiled
+programs, and later processes start with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `graphopt tune`."""
     add_model_arguments(parser)
     parser.add_argument(
-        "--seconds", type=float, default=120, help="the most seconds of runs (default 120)"
+        "--seconds", type=float, default=120, help="time limit of the runs in seconds (default 120)"
     )
 
 
@@ -33,7 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.runtime.steps.policy import NOT_YET
 
     if not measures_kernels():
-        raise ValueError(f"nothing is measured here: set {KERNELS}=auto")
+        raise ValueError(f"kernels are measured only with {KERNELS}=auto: set this flag")
     model = import_model(arguments.model, arguments.params)
     feed = model.feed(feed_of(model, arguments))
     text = arguments.build_strategy
@@ -47,8 +47,8 @@ def main(arguments: argparse.Namespace) -> int:
             if time.monotonic() - begun > arguments.seconds:
                 seconds = arguments.seconds
                 print(
-                    f"no outcome after {seconds:g} s: {form}. A process of low priority measures, "
-                    f"so run this where no other does, or give --seconds {2 * seconds:g}"
+                    f"no outcome after {seconds:g} s: {form}. The measuring process has low "
+                    f"priority: stop other work on this machine, or give --seconds {2 * seconds:g}"
                 )
                 return 1
             executor.run(program, feed, model.fetch_names, scope=model.scope)
@@ -57,6 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     if "oneDNN" in form:
         return 0
     print(
-        "nothing was compared: oneDNN is for one CPU, and for runs that need not repeat their bits"
+        "nothing was compared: oneDNN is used only on a single CPU device, and only if runs may "
+        "differ in bits"
     )
     return 1

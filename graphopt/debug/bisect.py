@@ -73,9 +73,9 @@ def look(subject: Subject, given: Inputs, arguments: argparse.Namespace, output:
         # a difference found op by op must also appear in the compiled program
         if replay(replay_file.read(text, str(output)), data) is not None:
             break
-        print("the reduced program is right when XLA compiles it as a whole: reducing it again")
+        print("the reduced program is right when XLA compiles it as a whole: reducing again")
     else:
-        print("could not reproduce the difference on the reduced program; wrote it all the same")
+        print("the reduced program does not reproduce the difference; wrote it anyway")
     output.write_text(text, "utf-8")
     print(f"wrote {output} ({size(len(text))}); run it again: {file.command(output)}")
     return True
@@ -115,7 +115,7 @@ def _tell(found: WrongRewrite) -> None:
         at = f" on {found.where}" if found.where else ""
         print(f"rewrite {found.number} of {found.total}: {found.pass_name}{at}{line}")
     else:
-        print(f"no single rewrite, but a pass: {found.pass_name}{line}")
+        print(f"caused by a pass, not by a single rewrite: {found.pass_name}{line}")
     for change in found.change[:_SHOWN]:
         print(f"  {change[0]} {change[1:].strip()}")
     if len(found.change) > _SHOWN:
@@ -167,7 +167,7 @@ def _write_reduced_program(
     notes += [f"From {found.line}"] if found.line else []
     notes += list(found.change[:_SHOWN])
     if left_out:
-        words = f"Too large for this file; give them with --data: {', '.join(left_out)}"
+        words = f"Inputs too large for this file; give them with --data: {', '.join(left_out)}"
         print(words)
         notes.append(words)
     file = ReplayFile(
@@ -196,7 +196,10 @@ def _values(suspect: Suspect, seed: int) -> dict[SSAValue, Array] | None:
             warnings.simplefilter("ignore")
             return record(suspect.module, suspect.inputs, seed)
     except Exception as error:
-        print(f"not reduced: its values cannot be recorded: {type(error).__name__}: {error}")
+        print(
+            "not reduced: the values of the program cannot be recorded: "
+            f"{type(error).__name__}: {error}"
+        )
         return None
 
 

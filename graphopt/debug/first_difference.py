@@ -143,8 +143,8 @@ def record_both(
     lacking = [name for name in names if name not in ours]
     if lacking:
         raise FeedError(
-            f"{second.origin} is fed {', '.join(names)}, and {first.origin} {', '.join(ours)}: "
-            f"nothing is known to feed '{lacking[0]}'"
+            f"no value for the feed '{lacking[0]}' of {second.origin}: its feeds are "
+            f"{', '.join(names)}, and the feeds of {first.origin} are {', '.join(ours)}"
         )
     known = {**_state(first, arrays), **second.known, **ours}
     others, _ = complete(replace(second, known=known), Inputs(sizes=inputs.sizes))
@@ -195,9 +195,9 @@ def compare_programs(
     pairs = list(_paired_results(first, second))
     if not pairs:
         raise FeedError(
-            f"no result of {first.subject.origin} can be compared: it gives "
-            f"{', '.join(first.results) or 'nothing'}, and {second.subject.origin} gives "
-            f"{', '.join(second.results) or 'nothing'}"
+            f"no result of {first.subject.origin} has a counterpart: its results are "
+            f"{', '.join(first.results) or 'none'}, and the results of {second.subject.origin} are "
+            f"{', '.join(second.results) or 'none'}"
         )
     for name, value, twin in pairs:
         wrong = twins.difference(value, twin, name)

@@ -92,7 +92,7 @@ class PassEffects:
             )
             for moved in self.passes
         ]
-        head = ("pass", "claims", "times", "against float64", "against unfused")
+        head = ("pass", "claims", "rewrites", "against float64", "against the program before")
         lines = [f"numerics on {self.data}: largest abs / rel / ulp error of all results"]
         return "\n".join([*lines, table(head, rows), *self.notes])
 
@@ -142,7 +142,7 @@ def measure(
     results = run_module(base, inputs)
     original = error_of(results, exact)
     notes += [
-        f"{name} is NaN everywhere, so nothing can be compared: give other data"
+        f"all elements of {name} are NaN, so it cannot be compared: give other data"
         for name, array in results.items()
         if array.size and array.dtype.kind not in "biuc" and np.isnan(array.astype(float)).all()
     ]
@@ -240,8 +240,8 @@ def inputs_for(module: ModuleOp, file: str | None, seed: int = 0) -> tuple[dict[
     unknown = set(given) - ports.keys()
     if unknown:
         raise FeedError(
-            f"{file} has '{min(unknown)}', which the program does not take; "
-            f"it takes {', '.join(sorted(ports))}"
+            f"{file} contains '{min(unknown)}', which is no input of the program; "
+            f"inputs are {', '.join(sorted(ports))}"
         )
     found = {name: _fitting(ports[name], array) for name, array in given.items()}
     return _complete_inputs(module, found, seed), _describe_data(file, len(ports) - len(found))
@@ -302,6 +302,6 @@ def lines(numbers: PassEffects) -> Iterator[str]:
     for moved in numbers.passes:
         if moved.switched_off:
             yield (
-                f"{moved.pass_name} is switched off: it moves {moved.unfused.result} by "
+                f"{moved.pass_name} is switched off: the pass changes {moved.unfused.result} by "
                 f"{moved.unfused.rel:.2g} of its largest element"
             )

@@ -83,7 +83,9 @@ def subjects(
     if path.endswith(".py"):
         return _of_script(path, arguments, plain)
     if arguments:
-        raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is not one")
+        raise ValueError(
+            f"arguments ({' '.join(arguments)}) are for scripts, and {path} is not a script"
+        )
     if path == "-":
         return [_of_text(sys.stdin.read(), "<stdin>")]
     if path.endswith(".mlir"):
@@ -167,20 +169,20 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         found[id(compiled)] = compiled, subject
 
     if not Path(path).exists():
-        raise FileNotFoundError(f"no script: looked for {path}")
+        raise FileNotFoundError(f"script not found: {path}")
     with watching(watch):
         status = run_script(path, arguments)
     if status and not seen:
         raise ValueError(f"{path} ended with exit status {status} before it ran a program")
     if not seen:
         raise ValueError(
-            f"{path} ended with exit status {status} and ran no program; static.Executor.run runs "
-            "one (a script of dynamic mode has none: graphopt has static mode only)"
+            f"{path} ended with exit status {status} and ran no program; run one with "
+            "static.Executor.run (graphopt supports only static mode, not dynamic mode)"
         )
     if not found:
         raise ValueError(
             f"{path} ended with exit status {status} and ran no program that a pass changes; give "
-            "--build-strategy or -p, which stand for all programs"
+            "--build-strategy or -p, which apply to all programs"
         )
     return [subject for _, subject in found.values()]
 
@@ -266,8 +268,8 @@ def complete(subject: Subject, given: Inputs) -> tuple[dict[str, Array], list[st
         raise FeedError(f"{data}: expected an .npz file with inputs by name")
     if loaded and not {port.name for port in ports} & set(loaded):
         raise FeedError(
-            f"{data} has {', '.join(loaded)}, and none of the inputs "
-            f"{', '.join(port.name for port in ports)}"
+            f"{data} contains none of the inputs {', '.join(port.name for port in ports)}; "
+            f"found {', '.join(loaded)}"
         )
     rng = np.random.default_rng(given.seed)
     inputs: dict[str, Array] = {}
@@ -290,7 +292,7 @@ def _fitting(port: Port, value: Array) -> Array:
     )
     if not fits or value.dtype != dtype.numpy:
         raise FeedError(
-            f"the input '{port.name}' is {dtype!s} {shape(wanted)}, and the data have "
+            f"the input '{port.name}' should be {dtype!s} {shape(wanted)}, found "
             f"{value.dtype} {shape(value.shape)}"
         )
     return value

@@ -33,7 +33,9 @@ def replay(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Differe
         return suspect.judge(passed) if passed.failed >= 0 else None
     lacking = [p.name for p in signature_of(file.module).arguments if p.name not in suspect.inputs]
     if lacking:
-        raise FeedError(f"the file has no values for {', '.join(lacking)}; give them with --data")
+        raise FeedError(
+            f"the file contains no values for {', '.join(lacking)}; give them with --data"
+        )
     return suspect.judge(suspect.trial(file.limit))
 
 
@@ -56,7 +58,7 @@ def reference(against: str, seed: int) -> Evaluate:
         return functools.partial(run, seed=seed)
     if against == FLOAT64:
         return _float64
-    raise ValueError(f"--against is {UNOPTIMIZED} or {FLOAT64}, not {against}")
+    raise ValueError(f"--against should be {UNOPTIMIZED} or {FLOAT64}, found {against}")
 
 
 def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -66,7 +68,7 @@ def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
     drawing = next((op for op in module.walk() if draws(op)), None)
     if drawing is not None:
         raise UnsupportedError(
-            f"{show_op(drawing)} draws random numbers, and NumPy draws others than JAX; compare "
+            f"{show_op(drawing)} draws random numbers, which differ between NumPy and JAX; compare "
             f"with --against {UNOPTIMIZED}"
         )
     dtypes = {f"{p.kind} {p.name}": dtype_of(p.type) for p in signature_of(module).results}

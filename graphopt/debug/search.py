@@ -269,8 +269,8 @@ def _confirm(suspect: Suspect, good: int, bad: int) -> None:
     verdicts = [again.judge(again.trial(limit)) is None for limit in (good, bad)]
     if verdicts != [True, False]:
         raise GraphoptError(
-            f"with {several(good, 'rewrite')} the results were right and with {bad} wrong, but not "
-            "when tried again: something here depends on chance, and no search can find it"
+            f"the results were right with {several(good, 'rewrite')} and wrong with {bad}, but not "
+            "when tried again: the results are not deterministic, so no search can find the cause"
         )
 
 

@@ -63,7 +63,7 @@ class Playground(ThreadingHTTPServer):
         if done.returncode or not done.stdout:
             last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             return _error(
-                f"the work on the program ended early: {''.join(last) or 'out of memory'}"
+                f"the process that works on the program failed: {''.join(last) or 'out of memory'}"
             )
         return done.stdout
 
@@ -87,7 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         length = self.headers.get("Content-Length", "")
         if not length.isdigit() or int(length) > LARGEST:
-            self._send(_error(f"a program of more than {LARGEST >> 20} MiB"), "application/json")
+            self._send(
+                _error(f"the program is larger than {LARGEST >> 20} MiB"), "application/json"
+            )
             self.close_connection = True
             return
         self._send(self.server.answer(self.rfile.read(int(length))), "application/json")

@@ -58,7 +58,7 @@ def main() -> int:
     except RecursionError:
         answer = {"error": "the program is nested too deeply"}
     except MemoryError:
-        answer = {"error": f"the program needs more than {MEMORY >> 30} GiB"}
+        answer = {"error": f"the program needs more than {MEMORY >> 30} GiB of memory"}
     json.dump(answer, sys.stdout)
     return 0
 
@@ -90,8 +90,8 @@ def subject_of(request: Request, folder: Path) -> Subject:
     programs = [p for p in paths if p.suffix in SUFFIXES or p.name == "__model__"]
     if len(programs) != 1:
         raise ValueError(
-            f"drop one program ({', '.join(SUFFIXES)} or __model__), with its parameters beside it "
-            f"where it has some; found {', '.join(p.name for p in paths)}"
+            f"drop one program ({', '.join(SUFFIXES)} or __model__) and its parameter files, "
+            f"if any; found {', '.join(p.name for p in paths)}"
         )
     if programs[0].suffix == ".mlir":
         return _of_text(programs[0].read_text("utf-8"))
@@ -109,7 +109,7 @@ def _safe(name: str) -> str:
     """Replace a file name by one of safe characters, with a suffix that models have."""
     plain = re.sub(r"[^\w.-]", "_", Path(name).name)[-80:].lstrip(".-") or "program"
     if not plain.endswith((*SUFFIXES, *BESIDE)) and "." in plain:
-        raise ValueError(f"{name}: files end in {', '.join((*SUFFIXES, *BESIDE))}")
+        raise ValueError(f"{name}: the suffix should be one of {', '.join((*SUFFIXES, *BESIDE))}")
     return plain
 
 

@@ -176,7 +176,7 @@ def _places(graph: Graph, changes: Sequence[Change]) -> str:
     clusters = [(change.after or change.before)[0].cluster for change in changes]
     labels = [graph.clusters[at].label.partition(":")[0] for at in clusters if at >= 0]
     found = [*dict.fromkeys(labels)]
-    more = f" and {len(found) - _MOST}" if len(found) > _MOST else ""
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
     return ", ".join(found[:_MOST]) + more
 
 

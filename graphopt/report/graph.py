@@ -28,7 +28,7 @@ from graphopt.report.origins import Labels, Origins
 
 OP, FED, FETCHED = "op", "feed", "fetch"
 # the cluster of the ops that read only parameters and other state
-OF_PARAMETERS = "of parameters alone"
+OF_PARAMETERS = "computed from parameters"
 
 
 @dataclass

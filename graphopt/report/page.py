@@ -39,7 +39,7 @@ def page(programs: Sequence[Optimization], title: str) -> str:
     ValueError for no program.
     """
     if not programs:
-        raise ValueError("there is no program to report on")
+        raise ValueError("there is no program to report")
     return _page(title, [_program(each) for each in programs])
 
 
@@ -118,8 +118,8 @@ def _pair(stages: Sequence[Stage]) -> list[int]:
 def _against(against: Against) -> Page:
     """Build a page of the differences to another program, as `graphopt diff` prints them."""
     as_read, after = against.as_read.page().parts, against.after_passes.page().parts
-    read = f"since {against.title}, in the programs as read"
-    passed = f"since {against.title}, after the passes of each"
+    read = f"changes from {against.title}, in the programs as read"
+    passed = f"changes from {against.title}, after the passes of each program"
     return Page([read, *as_read, passed, *after])
 
 
@@ -169,7 +169,7 @@ def _totals(each: Optimization, first: Graph, last: Graph) -> Table:
         ["FLOPs", quantity(before.flops), quantity(after.flops)],
     ]
     columns = (Column("unknown sizes as 1"), Column("before", right=True), _AFTER)
-    return Table(columns, rows, "one call, forward")
+    return Table(columns, rows, "one forward call")
 
 
 _AFTER = Column("after", right=True)
@@ -190,7 +190,7 @@ def _kinds(first: Graph, last: Graph) -> Table:
         for name in names
     ]
     columns = (Column("op"), Column("before", right=True), _AFTER, *_COSTS)
-    return Table(columns, rows, "ops, with the cost of those after")
+    return Table(columns, rows, "ops, with their cost after the passes")
 
 
 def _costliest(graph: Graph) -> Table:

@@ -107,7 +107,7 @@ def time_table(report: Report) -> Table:
     ]
     total = sum(by_kind(found).values())
     columns = (Column("part"), Column("of", wraps=True), Column("ms", right=True))
-    return Table(columns, [*rows, ["in all", "", milliseconds(total)]], "compile time")
+    return Table(columns, [*rows, ["total", "", milliseconds(total)]], "compile time")
 
 
 def _few(rows: Sequence[TimeRow]) -> Sequence[TimeRow]:

@@ -124,7 +124,7 @@ func.func @main(feed %x: tensor<2x4xf32>) -> (fetch "y": tensor<2x4xf64>) {
     [
         ("", "", ""),
         ("'axes'}}", "'axis'}}", "\"has no attribute 'axis'\" was not produced, but this was: "),
-        ("@+1", "@+2", "is about line 4, expected at line 5"),
+        ("@+1", "@+2", "is at line 4, expected at line 5"),
         ("{axes = 1}", "", "was not produced"),
     ],
 )

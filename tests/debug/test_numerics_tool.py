@@ -128,7 +128,7 @@ def test_data_has_to_fit(tmp_path: Path) -> None:
         with pytest.raises(FeedError, match=message):
             inputs_for(module, str(tmp_path / "bad.npz"))
     np.savez(tmp_path / "bad.npz", q=np.zeros(2))
-    with pytest.raises(FeedError, match="has 'q'"):
+    with pytest.raises(FeedError, match="contains 'q'"):
         inputs_for(module, str(tmp_path / "bad.npz"))
     np.savez(tmp_path / "w.npz", w=np.ones((4, 3), np.float32))
     found, told = inputs_for(module, str(tmp_path / "w.npz"))

@@ -88,7 +88,7 @@ def test_what_depends_on_chance_is_told() -> None:
         return {"pd.fetch y": np.array([float(next(answers, "0"))])}
 
     flaky = replace(suspect(lambda _: True), evaluate=chance)
-    with pytest.raises(GraphoptError, match="depends on chance"):
+    with pytest.raises(GraphoptError, match="not deterministic"):
         find_wrong_rewrite(flaky)
 
 

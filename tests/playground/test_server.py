@@ -128,7 +128,7 @@ def test_an_onnx_file(tmp_path: Path) -> None:
     [
         ({"text": "func.func @main("}, "program:1"),
         ({"text": "import os"}, "program:1"),
-        ({"files": [{"name": "../../x.py", "data": ""}]}, "files end in .mlir"),
+        ({"files": [{"name": "../../x.py", "data": ""}]}, "suffix should be one of .mlir"),
         ({"files": [{"name": "a.mlir", "data": ""}, {"name": "b.mlir", "data": ""}]}, "drop one"),
         ({"text": examples()["linear"], "flags": "fuse_gem"}, "did you mean"),
     ],

@@ -349,7 +349,7 @@ def test_measured_times(browser: Browser) -> None:
     browser.wait("return document.querySelector('#canvas .chosen')")
     assert browser.text("#details h2") == f"pd.{name}"
     details = browser.text("#details")
-    assert "of the step" in details and "at the peak" in details
+    assert "of the step" in details and "at the memory peak" in details
     assert browser.driver.execute_script(
         "const r = document.querySelector('#canvas .chosen').getBoundingClientRect();"
         "return r.left < innerWidth && r.right > 0 && r.top < innerHeight && r.bottom > 0"

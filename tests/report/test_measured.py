@@ -174,4 +174,4 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any(n["l"].endswith("script.py:5") for n in first["stages"][-1]["nodes"] if "q" in n)
     capsys.readouterr()
     assert graphopt(["report", "x.mlir", "--run"]) == 1
-    assert "not for text of the IR" in capsys.readouterr().err
+    assert "not text of the IR" in capsys.readouterr().err

@@ -141,7 +141,7 @@ def test_the_costliest_ops_have_a_name_and_a_place(resnet: Optimization) -> None
     found = re.sub(r"\|+", "|", found)
     assert "|the costliest ops|op|result or state|in|FLOPs|traffic|" in found
     assert re.search(r"\|conv2d\|conv2d_0.tmp\|layer 1\|", found)
-    kinds = found.partition("|ops, with the cost of those after|")[2]
+    kinds = found.partition("|ops, with their cost after the passes|")[2]
     nodes = resnet.stages[-1].graph.nodes
     flops = sum(node.flops for node in nodes if node.name == "conv2d")
     assert f"|conv2d|20|20|{quantity(flops)}|" in kinds
@@ -156,7 +156,7 @@ def test_the_time_of_many_sizes() -> None:
         *(CompilationPart(XLA, 0.25, f"x [{n}]") for n in range(8)),
     ]
     assert [list(row) for row in time_table(report).rows] == [
-        ["parse", "", "500.0"], ["XLA", "8 sizes", "2000.0"], ["in all", "", "2500.0"],
+        ["parse", "", "500.0"], ["XLA", "8 sizes", "2000.0"], ["total", "", "2500.0"],
     ]  # fmt: skip
     assert 'class="XLA" style="flex-grow:2000000;' in time_bar(report)
 
@@ -256,9 +256,9 @@ def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "x [3, 1, 28, 28]" in numbers
     capsys.readouterr()
     for given, text in (
-        ([model, "--dim", "3"], "--dim is for --run"),
-        (["x.mlir", "--run"], "--run is for saved models and scripts"),
-        ([model, "--run", "--platform", "cpu"], "leave --platform out"),
+        ([model, "--dim", "3"], "--dim needs --run"),
+        (["x.mlir", "--run"], "--run takes a saved model or a script"),
+        ([model, "--run", "--platform", "cpu"], "leave out --platform"),
     ):
         assert graphopt(["report", *given]) == 1
         assert text in capsys.readouterr().err

@@ -301,10 +301,10 @@ def test_the_command_says_what_fits(tmp_path: Path, capsys: pytest.CaptureFixtur
     """The exit status is 1 when the batch does not fit; a size that fits is named."""
     path = str(saved(tmp_path))
     assert command(["info", path, "--fits", "8GB", "--dim", "8"]) == 0
-    assert "it fits into 8.0 GB" in capsys.readouterr().out
+    assert "the step fits into 8.0 GB" in capsys.readouterr().out
     assert command(["info", path, "--fits", "700 kB", "--dim", "64"]) == 1
     said = capsys.readouterr().out
-    (rows,) = re.findall(r"about --dim (\d+) does", said)
+    (rows,) = re.findall(r"about --dim (\d+) fits", said)
     assert 8 < int(rows) < 64
     assert command(["info", path, "--fits", f"{700}kB", "--dim", rows]) == 0
     assert command(["info", path, "--fits", "much"]) == 1

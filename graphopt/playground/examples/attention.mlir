@@ -1,4 +1,4 @@
-// The core of attention in four ops: fuse_dot_product_attention makes one of them.
+// The core of attention in four ops: fuse_dot_product_attention fuses them into one.
 func.func @main(
   feed %q: tensor<2x4x6x8xf32>,
   feed %k: tensor<2x4x6x8xf32>,

@@ -1,4 +1,4 @@
-// fuse_bn_act_ops takes a batch norm with its relu. Not here: the result of the norm is fetched, so it stays.
+// fuse_bn_act_ops fuses a batch norm with its relu. Here it declines: the result of the norm is fetched.
 func.func @main(
   feed %image: tensor<2x3x8x8xf32>,
   state %mean: tensor<3xf32>,

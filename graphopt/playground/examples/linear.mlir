@@ -1,4 +1,4 @@
-// Two linear layers: fuse_gemm_epilogue makes one op of product, bias and activation.
+// Two linear layers: fuse_gemm_epilogue fuses product, bias and activation into one op.
 func.func @main(
   feed %x: tensor<?x4xf32>,
   state %w1: tensor<4x8xf32>,

@@ -1,5 +1,5 @@
 "use strict";
-// The report: it draws one stage of one program at a time, with folded clusters.
+// Draw the report: one stage of one program at a time, with folded clusters.
 (async () => {
   const $ = id => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
@@ -14,8 +14,8 @@
   const workerUrl = URL.createObjectURL(worker);
   let elk = null;
 
-  // The program before the passes and after them, side by side: the nodes and clusters of both
-  // stages, each in an open cluster of its own.
+  // Build a stage that shows the program before and after the passes side by side: the nodes and
+  // clusters of each of the two stages are in an open cluster of their own.
   const pairOf = ({stages, pair}) => {
     const clusters = pair.map((at, side) => {
       const ops = stages[at].nodes.filter(node => node.k === "op" && !node.e);
@@ -42,12 +42,12 @@
 
   let program = data.programs[0];
   let stage = program.views[0];
-  let unfolded = new Set(); // paths of clusters, which stay unfolded in other stages
+  let unfolded = new Set(); // paths of unfolded clusters, kept when the stage changes
   let chosen = -1; // the node whose details are shown
-  let origins = []; // the passes that made ops, and changes against another program: by colour
-  let colours = "time"; // of ops that were measured: by time, memory or passes
-  let layout = null; // of the latest drawing
-  let drawn = 0; // counts drawings, so that a slow layout does not replace a newer one
+  let origins = []; // passes, or changes against another program; the index gives the color
+  let colours = "time"; // coloring of measured ops: by time, memory or passes
+  let layout = null; // ELK's result for the latest drawing
+  let drawn = 0; // number of drawings; a slow layout must not replace a newer one
   const view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
 
   // -- the graph of a stage -----------------------------------------------------------------------
@@ -68,7 +68,7 @@
   const isBefore = cluster => stage === program.stages[0]
     || (stage === program.views[0] && (around(cluster)[0] ?? 0) === 0);
 
-  // what stands for each node: itself, or the outermost folded cluster around it
+  // the id of the box that shows each node: the node, or its outermost folded cluster
   const visible = () => {
     const open = stage.clusters.map((_, at) => isOpen(at));
     return stage.nodes.map((node, at) => {
@@ -79,14 +79,14 @@
 
   // -- measured time and memory -------------------------------------------------------------------
 
-  const TIME = 0, GRADIENT = 1, FLOPS = 2, HELD = 3; // of the numbers of a measured op
-  // the step that was measured, of the last stage alone
+  const TIME = 0, GRADIENT = 1, FLOPS = 2, HELD = 3; // indices into the numbers of a measured op
+  // the measured step; only the last stage has one
   const step = () => ([stage, stage.after].includes(program.stages.at(-1)) ? program.measured : null);
   const percent = part => `${(100 * part).toFixed(1)} %`;
   const ms = seconds => (seconds * 1e3).toFixed(seconds < 1e-3 ? 4 : 3);
   const bytes = value => (value < 1000 ? `${value} bytes` : `${number(value)}B`);
-  // an op's or a folded cluster's part of the step, and of the memory that values take at its peak
-  let inside = new Map(); // id -> the sums of what is drawn as one box
+  // time and memory of ops and folded clusters: shares of the step and of the values at the peak
+  let inside = new Map(); // id of a box -> sums of time and memory of its ops
   let most = [1, 1];
   const valuesAtPeak = () => Math.max(stage.nodes.reduce((sum, node) => sum + (node.q?.[HELD] ?? 0), 0), 1);
   const sumUp = () => {
@@ -117,16 +117,16 @@
     group.style.setProperty("--heat", `${Math.round(100 * (inside.get(id)?.[which] ?? 0) / most[which])}%`);
   };
 
-  // room for a share, whichever is shown
+  // leave room for the share, of time or memory, in the title
   const titleOf = node => (step() && node.k === "op" ? `${node.n} · 999.9 kB` : node.n);
   const sizeOf = (first, second) => ({
     width: Math.max(first.length * 7.4, second.length * 6.2, 40) + 18,
     height: second ? 40 : 28,
   });
 
-  // -- what fusions made -----------------------------------------------------------------------------
+  // -- results of fusions ----------------------------------------------------------------------------
 
-  // of each cluster of a stage: its ops by name, and those that several became
+  // for each cluster of a stage: the number of ops by name, and the fused ops
   const contents = new WeakMap();
   const contentsOf = cluster => {
     if (!contents.has(stage)) {
@@ -146,9 +146,9 @@
     const count = contentsOf(cluster).fused.length;
     return count ? `${count} fused` : "";
   };
-  const BADGE = 6.4; // of a character
-  // its ops in words: before the passes those of its label, after them what has become of these;
-  // of several that are alike, those of each
+  const BADGE = 6.4; // width of a character
+  // list the ops of a cluster: before the passes from its label, after them from its nodes;
+  // for a cluster of several equal blocks, list the ops of one block
   const opsIn = cluster => {
     const [name, ops] = wrapped(stage.clusters[cluster].label);
     if (isBefore(cluster)) return ops;
@@ -161,7 +161,7 @@
       .map(([name, count]) => (count > each ? `${count / each} ${name}` : name));
     return words.length && ops ? shortened(`${each > 1 ? "each " : ""}${words.join(", ")}`, MOST_WORDS) : "";
   };
-  const MOST_WORDS = 72; // characters of ops in words
+  const MOST_WORDS = 72; // characters of a list of ops
   const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
   const below = node => (node.u ? shortened(node.u, 44) : node.r || "");
 
@@ -214,7 +214,7 @@
     return root;
   };
 
-  // a label in at most two lines: the words before the colon, and those after it
+  // split a label into at most two lines, at the colon
   const wrapped = label => {
     const at = label.indexOf(": ");
     return at < 0 ? [label, ""] : [label.slice(0, at), shortened(label.slice(at + 2), MOST_WORDS)];
@@ -250,7 +250,7 @@
     return group;
   };
 
-  // of a folded cluster: the first change against another program inside of it
+  // find the first change against another program in a folded cluster
   const changeIn = cluster => {
     const found = stage.nodes.find(node => node.g && around(node.c).includes(cluster));
     return found ? found.g : "";
@@ -271,7 +271,7 @@
     if (open) {
       const [name, before] = [wrapped(label)[0], side || isBefore(cluster) ? label : ""];
       const mark = side ? "" : `− ${share ? `${share} · ` : ""}`;
-      // as much as there is room for: what was in it, or its name
+      // show the label with the ops if it fits, else the name
       const words = before && (mark.length + before.length) * 7.3 + 14 <= made.width ? before : name;
       group.append(element("text", {x: 10, y: 22, class: "title"}, `${mark}${words}`));
     } else {
@@ -317,7 +317,7 @@
       }
     }
     const isOpenBox = group => group.classList.contains("cluster") && !group.classList.contains("folded");
-    // titles of open boxes lie over the lines that cross them, which run behind a bar
+    // draw the titles of open boxes on a bar, over the edges that cross them
     const titles = boxes.filter(isOpenBox).flatMap(group => {
       const title = group.querySelector(".title");
       const bar = element("rect", {class: "behind", x: 1, y: 1, height: 29});
@@ -344,7 +344,7 @@
       if (turn === drawn) $("busy").hidden = true;
     }
     if (turn !== drawn) return;
-    for (const child of result.children) { // both begin at the top
+    for (const child of result.children) { // align both sides at the top
       if (child.id[0] === "c" && stage.clusters[child.id.slice(1)].side) child.y = 12;
     }
     render(result);
@@ -377,12 +377,12 @@
     });
     const group = make("div", {className: "switch"}, ...buttons);
     group.setAttribute("role", "group");
-    group.setAttribute("aria-label", "colours of ops");
+    group.setAttribute("aria-label", "coloring of ops");
     const end = colours === "time" ? percent(most[0] / measured.seconds) : bytes(most[1]);
     const scale = make("div", {}, "0", make("i", {className: "scale"}), end);
     const words = colours === "time"
-      ? `of a step of ${ms(measured.seconds)} ms`
-      : `of ${bytes(valuesAtPeak())} of values when the step takes the most memory`;
+      ? `share of the time of a step, ${ms(measured.seconds)} ms`
+      : `memory of values at the memory peak of the step, ${bytes(valuesAtPeak())} in total`;
     $("legend").replaceChildren(group, ...(colours === "passes" ? rows : [scale, make("p", {}, words)]));
   };
   const recolour = name => {
@@ -392,11 +392,11 @@
     $("legend").querySelector(`[data-colours=${name}]`).focus();
   };
 
-  // -- moving about -------------------------------------------------------------------------------
+  // -- pan and zoom -------------------------------------------------------------------------------
 
   const move = () => $("canvas").setAttribute("transform", `translate(${view.x},${view.y}) scale(${view.scale})`);
-  // the part of the drawing that the legend and the buttons leave free: all of it where the graph
-  // is so narrow that it lies between them
+  // compute the part of the drawing not covered by the legend and the buttons: all of it if the
+  // graph is narrow enough to fit between them
   const free = () => {
     const {width, height, bottom} = $("drawing").getBoundingClientRect();
     const over = ["legend", "zoom"].map(id => $(id).getBoundingClientRect()).filter(each => each.height);
@@ -405,7 +405,7 @@
     const low = wide ? Math.max(0, ...over.map(each => bottom - each.top)) + 8 : 0;
     return {width, height: height - low};
   };
-  // all of it, or with `readable` as much as can be read, from the top
+  // fit the whole graph, or with `readable` the top part that stays legible
   const fitView = (readable = true) => {
     const {width, height} = free();
     const whole = Math.min(width / (view.width + 24), height / (view.height + 24), 1.2);
@@ -432,7 +432,7 @@
     const group = $(id);
     if (!group) return;
     let {width, height} = $("drawing").getBoundingClientRect();
-    if (id[0] === "n") { // beside its details, on a phone above them
+    if (id[0] === "n") { // leave room for the details: at the right, or below on a phone
       if (width > 700) width -= 390;
       else height *= 0.45;
     }
@@ -478,7 +478,7 @@
     drawing.addEventListener(name, event => pointers.delete(event.pointerId));
   }
 
-  // -- choosing -----------------------------------------------------------------------------------
+  // -- selection ----------------------------------------------------------------------------------
 
   const mark = () => {
     for (const group of document.querySelectorAll("#canvas .chosen")) group.classList.remove("chosen");
@@ -499,9 +499,9 @@
     const rate = rateOf(q);
     return [
       ["time", `${ms(q[TIME])} ms, ${percent(q[TIME] / measured.seconds)} of the step`],
-      ["gradient", q[GRADIENT] ? `${ms(q[GRADIENT])} ms of that` : ""],
+      ["gradient", q[GRADIENT] ? `${ms(q[GRADIENT])} ms of this time` : ""],
       ["speed", rate ? `${number(rate)}FLOP/s, ${ofPeak(q)} of the peak` : ""],
-      ["at the peak", q[HELD] ? bytes(q[HELD]) : ""],
+      ["at the memory peak", q[HELD] ? bytes(q[HELD]) : ""],
     ];
   };
 
@@ -551,7 +551,7 @@
     else toggle(Number(group.dataset.cluster));
   };
   drawing.addEventListener("click", event => dragged || activate(event.target));
-  // the keyboard gets to boxes that are out of sight
+  // center a box that gets the keyboard focus while out of view
   drawing.addEventListener("focusin", event => {
     if (!event.target.id || !event.target.matches(":focus-visible")) return;
     const [box, room] = [event.target, drawing].map(each => each.getBoundingClientRect());
@@ -564,7 +564,7 @@
     activate(event.target);
   });
 
-  // -- finding ------------------------------------------------------------------------------------
+  // -- search -------------------------------------------------------------------------------------
 
   const reveal = at => {
     for (const cluster of around(stage.nodes[at].c)) unfolded.add(pathOf(cluster));
@@ -609,7 +609,7 @@
   };
   $("search").addEventListener("input", find);
   $("search").addEventListener("keydown", event => {
-    if (event.key === "Enter") $("matches").querySelector("button")?.click(); // a message stays
+    if (event.key === "Enter") $("matches").querySelector("button")?.click(); // a message has no button
     if (event.key === "Escape") $("matches").hidden = true;
   });
 
@@ -617,7 +617,7 @@
 
   const FEW = 200;
   let order = TIME;
-  let all = false; // of many rows
+  let all = false; // show all rows, not only the first `FEW`
   const goTo = at => {
     setView("graph");
     setStage(program.views.length - 1).then(() => reveal(at));
@@ -656,14 +656,14 @@
     };
     const th = (label, right) => make("th", {className: right ? "right" : ""}, label);
     const head = make("tr", {}, th("op"), th("variable"), th("in"), th("line"), by("ms", TIME), by("gradient", GRADIENT),
-      th("% of step", true), th("FLOP/s", true), th("% of peak", true), by("at the peak", HELD));
+      th("% of step", true), th("FLOP/s", true), th("% of peak", true), by("at the memory peak", HELD));
     const activations = Math.max(measured.memory - measured.state - measured.feeds, 0);
     const more = rows.length > shown.length
-      ? [make("button", {textContent: `show all ${rows.length} ops`, onclick: () => { all = true; showTimes(); }})] : [];
+      ? [make("button", {textContent: `Show all ${rows.length} ops`, onclick: () => { all = true; showTimes(); }})] : [];
     $("view-time").replaceChildren(
       make("p", {}, `A step takes ${ms(measured.seconds)} ms, of which ${percent(ops / measured.seconds)} belong to ops `
         + `(mean of ${measured.steps} steps${measured.peaks}). `
-        + `It takes ${bytes(measured.memory)} of memory at most: ${bytes(measured.state)} of state, `
+        + `Its peak memory is ${bytes(measured.memory)}: ${bytes(measured.state)} of state, `
         + `${bytes(measured.feeds)} of feeds, ${bytes(activations)} of activations, gradients and fetches.`),
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...shown, ...rest)), ...more);
   };
@@ -694,11 +694,11 @@
       cell(one.why), cell(one.feeds), cell(short(sum(one)), true),
       ...used.map(part => cell(one.seconds[part] ? short(one.seconds[part]) : "", true)), cell(one.fix)));
     const th = (label, right) => make("th", {className: right ? "right" : ""}, label);
-    const head = make("tr", {}, th("program"), th("why"), th("feeds"), th("ms", true),
-      ...used.map(part => th(part, true)), th("so that it is not needed again"));
+    const head = make("tr", {}, th("program"), th("reason"), th("feeds"), th("ms", true),
+      ...used.map(part => th(part, true)), th("how to avoid it"));
     const whole = long(found.reduce((all, one) => all + sum(one), 0));
     $("view-compilations").replaceChildren(
-      make("p", {}, `${plural(found.length, "executable")} of ${plural(programs, "program")}: ${reasons}; ${whole} in all.`),
+      make("p", {}, `${plural(found.length, "executable")} of ${plural(programs, "program")}: ${reasons}; ${whole} in total.`),
       make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
   };
 
@@ -723,13 +723,13 @@
     return lines;
   };
   const showDiff = () => {
-    if (stage.after) { // each step up to the second program, one after the other
+    if (stage.after) { // show the changes of each stage between the two
       const steps = program.stages.slice(program.pair[0] + 1, program.pair[1] + 1);
       const parts = steps.flatMap(each => [make("h2", {}, each.name), linesOf(each.diff)]);
       return void $("view-diff").replaceChildren(...parts);
     }
     const lines = linesOf(stage.diff);
-    if (!stage.diff.length) lines.textContent = "This is the program before all passes.";
+    if (!stage.diff.length) lines.textContent = "This is the program before the passes.";
     $("view-diff").replaceChildren(lines);
   };
 
@@ -743,7 +743,8 @@
     showDiff();
     return draw(options);
   };
-  // few changes against another program are not hidden in folded clusters, unless among many ops
+  // unfold the clusters around changes against another program, if the changes are few and the
+  // clusters small
   const showChanges = () => {
     for (stage of program.stages) {
       const changed = stage.nodes.filter(node => node.g);
@@ -777,7 +778,7 @@
     $("view-explain").replaceChildren(pre);
     return setStage(firstView(), {fit: true});
   };
-  // Both programs side by side, where there is room for them; else the second one.
+  // Show both programs side by side if there is room, else the second one.
   const MANY = 2000;
   const firstView = () => {
     const pair = program.views[0];
@@ -806,10 +807,10 @@
   $("later").onclick = () => setStage(Number($("stage").value) + 1, {fit: true});
   $("program").onchange = event => setProgram(Number(event.target.value));
   $("unfold").onclick = () => {
-    // many alike without an order, as updates are, would be one wide row
+    // leave many unordered ops, such as updates, folded: they would form one wide row
     const isRow = at => stage.clusters[at].label === "updates" && sizeOfCluster(at) > 12;
     unfolded = new Set(stage.clusters.map((_, at) => at).filter(at => !isRow(at)).map(pathOf));
-    // two large graphs take twice as long to lay out, and cannot be read side by side
+    // show one of two large graphs: the layout of both is slow and not legible
     const many = stage.after && stage.nodes.length > MANY;
     return many ? setStage(program.views.indexOf(stage.after), {fit: true}) : draw({fit: true});
   };

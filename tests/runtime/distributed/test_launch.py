@@ -113,11 +113,11 @@ def test_all_start_again_after_a_failure(launch: Callable[..., Started], tmp_pat
     code, out, err = finish(launch(text, "--max-restarts", "5", processes=1))
     assert code == 0, err
     assert len(set(out)) == 3
-    assert re.findall(r"again; (\d) restarts left", err) == ["4", "3"]
+    assert re.findall(r"trainers; (\d) restarts left", err) == ["4", "3"]
     (tmp_path / "starts0").unlink()
     code, _, err = finish(launch(text, "--max-restarts", "1", processes=1))
     assert code == 3
-    assert "again; 0 restarts left" in err
+    assert "trainers; 0 restarts left" in err
 
 
 @pytest.mark.exhaustive
@@ -130,7 +130,7 @@ def test_a_signal_ends_a_job_that_may_start_again(
     started.send_signal(signal.SIGTERM)
     code, _, err = finish(started)
     assert code == 128 + signal.SIGTERM
-    assert "starts all trainers again" not in err
+    assert "restarting all trainers" not in err
 
 
 def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) -> None:
