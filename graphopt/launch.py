@@ -259,7 +259,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     if code < 0:
         how = f"was ended by {signal.Signals(-code).name}"
     elif code == FAULT_EXIT:
-        how = f"stopped because another trainer failed (code {code}); see its message above"
+        how = f"stopped because of another trainer (code {code}); see the message above"
     _say(f"trainer {first.number} {how}" + (f"; ending trainer {still}" if still else ""))
     return 128 - code if code < 0 else code
 
