@@ -377,8 +377,8 @@ class CompiledProgram(WithFacts):
         shared = len(self._runner.places)
         if shared != count:
             raise ValueError(
-                f"the number of places ({count}) is not equal to that of the shared program "
-                f"({shared})"
+                f"the number of places ({count}) is not equal to the number of places of the "
+                f"shared program ({shared})"
             )
 
     def _count(self, place: Place) -> int:

@@ -112,7 +112,7 @@ class Explanation(Shown):
         silent = silent_flags(self.report)
         if silent:
             lines = [f"  {result.flag}: {result.status} ({result.text})" for result in silent]
-            raise StrictError("strict: these flags did nothing\n" + "\n".join(lines))
+            raise StrictError("strict: these flags had no effect\n" + "\n".join(lines))
 
     def write_lock(self, path: str | Path) -> None:
         """Write the number of rewrites of each pass, for `check_lock` to compare.

@@ -266,7 +266,7 @@ def test_tensors_keep_their_lengths() -> None:
     with pytest.raises(ValueError, match="invalid"):
         fluid.create_lod_tensor(X, [[1, 2]], fluid.CPUPlace())
     for lengths in [[1, 1]], [[2], [1, 1, 1]], [[], [2, 1]]:
-        with pytest.raises(fluid.core.EnforceNotMet, match="are no lengths of sequences in"):
+        with pytest.raises(fluid.core.EnforceNotMet, match="are not valid sequence lengths for"):
             made.set_recursive_sequence_lengths(lengths)
     assert made.lod() == [[0, 2, 3]]
     with fresh():

@@ -418,6 +418,6 @@ def test_training_under_ray(tmp_path: Path) -> None:
     )
     told = done.stdout + done.stderr
     assert done.returncode == 0, told
-    assert "trainer 0 of 2 stops: trainer 1 ended without a word" in told
+    assert "trainer 0 of 2 stops: trainer 1 ended without a message" in told
     assert "worker 0 of 2 goes on from step 2" in told
     assert "done: 6 steps" in told

@@ -55,7 +55,7 @@ def test_a_feed_in_another_byte_order() -> None:
     """The dtype has the right name, so the message names the byte order."""
     net = fc_mean(train=False)
     ((name, value),) = FEED.items()
-    words = r"are float32 in the byte order of other machines \('>f4'\); .*astype\('float32'\)"
+    words = r"are float32 in a byte order that is not native \('>f4'\); .*astype\('float32'\)"
     with pytest.raises(FeedError, match=words):
         net.run({name: value.astype(">f4")}, net.loss)
 

@@ -129,7 +129,7 @@ def test_a_process_that_a_signal_ends(large: Path, monkeypatch: pytest.MonkeyPat
     run(net, 2)
     with pytest.warns(UserWarning, match="stays in its host form"):
         run(net, 1)
-    why = "the process that compiled it was ended by SIGABRT"
+    why = "the compiling process was ended by signal SIGABRT"
     assert form_of(net) == f"host: the full form did not compile: {why}"
 
 

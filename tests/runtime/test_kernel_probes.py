@@ -137,7 +137,7 @@ def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "LANGUAGES", {"triton": ("cpu", wrong)})
     _, (declined,) = grouped(probes(0.1))
     assert declined.reason.name == "no-kernel"
-    assert "result 0 is 0.1 away from XLA's numbers" in declined.reason.text
+    assert "result 0 differs from XLA's result by 0.1" in declined.reason.text
 
 
 def test_a_kernel_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

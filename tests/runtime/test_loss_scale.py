@@ -158,7 +158,7 @@ def test_customized_without_a_gradient(devices: int) -> None:
     if devices:
         program = net.parallel(devices, gradient_scale_strategy="Customized")
     for feed in (FEED, [FEED] * max(devices, 1)):
-        with pytest.raises(FeedError, match=rf"name of loss@GRAD is '{net.loss.name}@GRAD'"):
+        with pytest.raises(FeedError, match=rf"must be fed, under the name '{net.loss.name}@GRAD'"):
             net.run(feed, net.loss, program)
 
 

@@ -130,7 +130,7 @@ def test_pmap_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     program = parallel(made, by("pmap"))
     with monkeypatch.context() as patched:
         patched.setattr(jax, "process_count", lambda: 2)
-        with pytest.raises(UnsupportedError, match="'pmap' runs in one process"):
+        with pytest.raises(UnsupportedError, match="'pmap' supports one process only"):
             made.run(FEED, made.loss, program)
 
 

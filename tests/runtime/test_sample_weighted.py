@@ -82,7 +82,7 @@ def test_without_it_the_devices_count_alike() -> None:
 def test_it_needs_an_average() -> None:
     """One and Customized set the weight of each device themselves, and are refused."""
     net = fc_mean()
-    with pytest.raises(ValueError, match=r"sample_weighted goes with .* CoeffNumDevice only"):
+    with pytest.raises(ValueError, match=r"sample_weighted requires .* CoeffNumDevice"):
         net.run(rows(1, 2, 3), (), weighted(net, 2, gradient_scale_strategy="One"))
 
 

@@ -43,11 +43,11 @@ def test_a_tensor_keeps_lengths() -> None:
     assert tensor._get_dims() == [5, 2]
     assert tensor.recursive_sequence_lengths() == [[2, 3]] and tensor.lod() == [[0, 2, 5]]
     assert tensor.has_valid_recursive_sequence_lengths()
-    with pytest.raises(LengthsError, match=r"\[\[4\]\] are no lengths of sequences in 'a'"):
+    with pytest.raises(LengthsError, match=r"\[\[4\]\] are not valid sequence lengths for 'a'"):
         tensor.set_recursive_sequence_lengths([[4]])
     tensor.set(np.zeros((4, 2)))
     assert not slot.get_tensor().has_valid_recursive_sequence_lengths()
-    with pytest.raises(ValueError, match=r"\[\[2, 1\], \[3, 1\]\] are no lengths of sequences"):
+    with pytest.raises(ValueError, match=r"\[\[2, 1\], \[3, 1\]\] are not valid sequence lengths"):
         tensor.set_recursive_sequence_lengths([[2, 1], [3, 1]])
     assert tensor.recursive_sequence_lengths() == [[2, 3]]
 

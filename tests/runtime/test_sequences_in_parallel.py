@@ -94,5 +94,5 @@ def test_feeds_with_different_rows_are_warned_about_once() -> None:
         weighted = main.with_data_parallel(
             loss.name, places=[fluid.CPUPlace()] * 2, sample_weighted=True
         )
-        with pytest.raises(FeedError, match="count by rows, and the feeds have different ones"):
+        with pytest.raises(FeedError, match="but the feeds have different numbers of rows"):
             exe.run(weighted, feed=feed, fetch_list=[loss])

@@ -56,7 +56,7 @@ def test_xla_is_told_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert threads.os.environ["PJRT_NPROC"] == "2"
     monkeypatch.setattr(threads, "_xla_is_started", lambda: True)
     threads.limit_threads(2)
-    with pytest.warns(UserWarning, match="XLA has started with 2 threads in this process"):
+    with pytest.warns(UserWarning, match="XLA has already started with 2 threads in this process"):
         threads.limit_threads(1)
     assert threads.most_threads() == 1, "for NumPy"
 

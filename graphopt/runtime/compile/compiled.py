@@ -134,7 +134,7 @@ class Compiled:
         if model > 1 and mapper not in ("shard_map", "vmap"):
             raise UnsupportedError(
                 f"tensor_parallel_degree = {model} does not run with the mapper {mapper}, as "
-                f"{why}; feed a multiple of the number of replicas, and let mapper = 'auto'"
+                f"{why}; feed a multiple of the number of replicas, and set mapper = 'auto'"
             )
         if mapper == "lockstep":
             found = lockstep(self.module, self.plan, device_of(places[0]), count)
@@ -277,7 +277,8 @@ def choose_mapper(
 
     if asked == "pmap" and jax.process_count() > 1:
         raise UnsupportedError(
-            "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
+            "mapper = 'pmap' supports one process only; in a job of several processes use "
+            "'shard_map' or 'auto'"
         )
     return asked, "it was requested"
 

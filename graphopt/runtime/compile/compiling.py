@@ -165,8 +165,8 @@ def _check_memory(module: ModuleOp) -> None:
             if isinstance(result.type, TensorType) and byte_count(result.type) > limit:
                 name = result.name_hint or op.name
                 raise ProgramError(
-                    f"'{name}' of {op.name} is {show(result.type)}, which takes "
-                    f"{byte_count(result.type)} bytes; this machine has {_memory()}"
+                    f"the result '{name}' of {op.name} is {show(result.type)}, which takes "
+                    f"{byte_count(result.type)} bytes; this machine has {_memory()} bytes of memory"
                 )
 
 

@@ -289,7 +289,7 @@ def difference(found: Arrays, wanted: Arrays) -> str:
         a, b = (np.asarray(each.astype("float32"), "float64") for each in (one, other))
         apart = float(np.max(np.abs(a - b), initial=0.0))
         if not apart <= most * max(float(np.max(np.abs(b), initial=0.0)), 1e-6):
-            return f"result {at} is {apart:.3g} away from XLA's numbers"
+            return f"result {at} differs from XLA's result by {apart:.3g}"
     return ""
 
 

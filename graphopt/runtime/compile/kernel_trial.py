@@ -50,9 +50,9 @@ def wrong(form: str) -> str:
         for a, b, c in zip(first, second, right, strict=True):
             a, b, c = (np.asarray(each, "float64") for each in (a, b, c))
             if not np.array_equal(a, b):
-                return f"case {index} has other bits the second time"
+                return f"case {index} gives different bits in a second run"
             if not np.max(np.abs(a - c)) <= least * max(np.max(np.abs(c)), 1):
-                return f"case {index} is {np.max(np.abs(a - c)):.3g} away from XLA's numbers"
+                return f"case {index} differs from XLA's result by {np.max(np.abs(a - c)):.3g}"
     return ""
 
 

@@ -66,9 +66,10 @@ def is_private(folder: Path) -> bool:
         if of_others or (by_others and not is_shared):
             who = f"its owner is user {status.st_uid}" if of_others else "others may write it"
             warnings.warn(
-                f"no compiled programs are kept in {folder}: they are code that is run, and "
-                f"{each} is not this user's alone ({who}, mode {stat.S_IMODE(status.st_mode):o}); "
-                f"chmod go-w {each}, or let FLAGS_graphopt_cache_dir name another folder",
+                f"compiled programs are not cached in {folder}: cache entries are executed as "
+                f"code, and other users can change {each} ({who}, mode "
+                f"{stat.S_IMODE(status.st_mode):o}); run chmod go-w {each}, or set "
+                "FLAGS_graphopt_cache_dir to another folder",
                 stacklevel=caller_level(),
             )
             return False

@@ -20,11 +20,11 @@ class Machine(NamedTuple):
     def runs(self, other: Machine) -> str:
         """Return why this machine cannot run executables of `other`, "" if it can."""
         if self.compiler != other.compiler:
-            return f"it was compiled by {other.compiler}, here is {self.compiler}"
+            return f"it was compiled by {other.compiler}, but this process has {self.compiler}"
         if self.processor != other.processor:
-            return f"it is for {other.processor}, here is {self.processor}"
+            return f"it was compiled for {other.processor}, but this machine has {self.processor}"
         if lacking := sorted(other.instructions - self.instructions):
-            return f"the processor has no {', '.join(lacking)}"
+            return f"this processor does not support {', '.join(lacking)}"
         return ""
 
     def record(self) -> dict[str, Any]:

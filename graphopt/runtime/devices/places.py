@@ -257,7 +257,7 @@ def _there(place: Place) -> Place:
         return place
     found = TPUPlace(place.index) if devices_of("tpu") else CPUPlace()
     warnings.warn(
-        f"{place!r} does not exist here; {found!r} is used instead, as {CUDA_PLACE}=best says",
+        f"{place!r} does not exist here; {found!r} is used instead, because {CUDA_PLACE} is best",
         stacklevel=caller_level(),
     )
     return found
@@ -359,5 +359,5 @@ def cuda_places(device_ids: Sequence[int] | None = None) -> list[Place]:
 
 def _numbers(name: str, text: str) -> list[int]:
     if not all(number.strip().isdigit() for number in text.split(",")):
-        raise ProgramError(f"{name} should be numbers with commas between, found {text!r}")
+        raise ProgramError(f"{name} should be numbers separated by commas, found {text!r}")
     return [int(number) for number in text.split(",")]

@@ -33,9 +33,9 @@ def limit_threads(count: int) -> None:
     if _xla_is_started() and _given_to_xla != count:
         had = f"{_given_to_xla}" if _given_to_xla else "its number of"
         warnings.warn(
-            f"XLA has started with {had} threads in this process and keeps them; {count} are for "
-            "computations in NumPy. Set the number of threads before the first run, or start "
-            f"the process with PJRT_NPROC={count}",
+            f"XLA has already started with {had} threads in this process, which cannot change; "
+            f"the new number, {count}, applies to NumPy computations only. Set the number of "
+            f"threads before the first run, or start the process with PJRT_NPROC={count}",
             stacklevel=4,
         )
 

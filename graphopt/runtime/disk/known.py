@@ -129,7 +129,7 @@ class _ExecutableReader(serialize_executable._JaxPjrtUnpickler):
         if (module, name) == ("builtins", "getattr"):  # as Python 3.11.0 pickles enums
             return _member
         if name not in _NAMES or module.partition(".")[0] not in ("jax", "jaxlib", "numpy"):
-            raise UnpicklingError(f"{module}.{name} is no part of an executable")
+            raise UnpicklingError(f"{module}.{name} is not allowed in a pickled executable")
         return super().find_class(module, name)
 
 
@@ -137,7 +137,7 @@ def _member(owner: object, name: str) -> Enum:
     """Look up a member of an enumeration; UnpicklingError for any other attribute."""
     if isinstance(owner, type) and issubclass(owner, Enum) and name in owner.__members__:
         return owner[name]
-    raise UnpicklingError(f"{owner!r}.{name} is no part of an executable")
+    raise UnpicklingError(f"{owner!r}.{name} is not allowed in a pickled executable")
 
 
 # the classes, and functions that construct some of them

@@ -149,7 +149,7 @@ class Summarized(Compiled):
         program = self.compilation.program
         made = compile_program(self.compilation)
         if program.version != self._version:
-            raise ProgramError("the program was changed while a form of it was compiled")
+            raise ProgramError("the program was changed while it was being compiled")
         if key_of(self.compilation, code_settings()) != self.key:
             self.key = None
         return made

@@ -30,7 +30,7 @@ _ENGINES = (
 _BESIDE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE", "SLURM_STEP_TASKS_PER_NODE")
 _MENDING = (
     "set PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID and PADDLE_MASTER (host:port of trainer 0), or "
-    "PADDLE_TRAINERS_NUM=1 for a process that is alone"
+    "PADDLE_TRAINERS_NUM=1 for a single process"
 )
 
 
@@ -71,7 +71,7 @@ def _found_by_jax(engine: str) -> Started | None:
         )
     except Exception as error:  # of the launcher, or of a JAX release without this function
         raise WorldError(
-            f"JAX does not find out which process of {engine} this is: {error!r}; {_MENDING}"
+            f"JAX cannot determine the process number under {engine}: {error!r}; {_MENDING}"
         ) from error
     if address is None or number is None or processes is None or processes < 2:
         return None
@@ -86,7 +86,7 @@ def _of_open_mpi_5() -> Started | None:
         return None
     if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") != size:
         raise WorldError(
-            f"Open MPI has started {size} processes and does not say where the first one is; "
+            f"Open MPI has started {size} processes and does not give the address of process 0; "
             + _MENDING
         )
     job = os.environ.get("PMIX_NAMESPACE", "") or str(os.getppid())

@@ -103,9 +103,10 @@ class TrainerGroup:
         except RuntimeError as error:
             raise TrainerError(
                 f"trainer {self.world.trainer} cannot start JAX's distributed runtime at {address}:"
-                f" {str(error).rstrip('.')}. It has to start before anything runs on JAX: call "
+                f" {str(error).rstrip('.')}. JAX's distributed runtime must start before anything "
+                "runs on JAX: at the start of the script, call "
                 "graphopt.distributed.init_parallel_env(), or with_data_parallel with a strategy "
-                "that has trainers_endpoints, first in the script"
+                "that has trainers_endpoints"
             ) from error
 
     # -- during the job ----------------------------------------------------------------------------
@@ -134,7 +135,10 @@ class TrainerGroup:
                 number = self.member.next_step()
                 if number is None:
                     self.stopping.leave()
-                    raise TrainerError("this trainer was asked to end, but its script goes on")
+                    raise TrainerError(
+                        "this trainer received a request to stop, but its script continues to run "
+                        "steps"
+                    )
                 step = self.announced = Announced(f"step {number}", about, sync or not known)
                 self._does = does
                 self.member.come(
@@ -147,8 +151,8 @@ class TrainerGroup:
         step = self.announced
         if step.about is not about:
             raise TrainerError(
-                f"trainer {self.world.trainer} was interrupted in {step.name}, which the "
-                "others run; it must run the same program again before another one"
+                f"trainer {self.world.trainer} was interrupted in {step.name}, which the other "
+                "trainers run; run the same program again before any other program"
             )
         if step.waits and step.key is None:
             step.key = self.member.answer(step.name)["key"]
@@ -171,7 +175,7 @@ class TrainerGroup:
             trainer = min(errors, key=int)
             raise TrainerError(
                 f"{self.announced.name} failed on {self.world.name(int(trainer))}, so no trainer "
-                f"stored it: {errors[trainer]}"
+                f"stored its results: {errors[trainer]}"
             )
 
     def find_fault(self, error: Exception) -> TrainerError | None:

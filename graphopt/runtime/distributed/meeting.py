@@ -27,8 +27,8 @@ GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str}
 # name of its own yet: at LAST, trainers report how many steps they have begun when the job is to
 # end.
 START, LAST, END = "the start", "the last step", "the end"
-CRASHED = "ended without a word: it crashed or was killed"
-SILENT = "gave no sign of life for {:g} s: it is stopped, or its machine or network is down"
+CRASHED = "ended without a message: it crashed or was killed"
+SILENT = "sent no message for {:g} s: it is stopped, or its machine or network is down"
 # The most differences that a message lists.
 SHOWN = 8
 
@@ -65,7 +65,7 @@ class Meeting:
         except OSError as error:
             raise TrainerError(
                 f"{self.world.name(0)} cannot listen on {host}:{port}: {error.strerror or error}; "
-                "is another trainer 0 or another job running there? Give it a free port of this "
+                "is another trainer 0 or another job running there? Set a free port of this "
                 "machine in PADDLE_TRAINER_ENDPOINTS, the same for every trainer"
             ) from None
         self._watching = asyncio.create_task(self._watch())
@@ -117,16 +117,18 @@ class Meeting:
         told, own = str(hello.get("token")), self.world.token
         if not secrets.compare_digest(told.encode(errors="replace"), own.encode(errors="replace")):
             return (
-                f"this port belongs to another job; {TOKEN}, and without it trainer 0's endpoint "
-                "in PADDLE_TRAINER_ENDPOINTS, must be the same text for every trainer"
+                f"this port belongs to another job; {TOKEN} must be the same text for every "
+                f"trainer, or, if {TOKEN} is not set, trainer 0's endpoint in "
+                "PADDLE_TRAINER_ENDPOINTS must be"
             )
         if any(type(hello.get(name)) is not kind for name, kind in GREETING.items()):
             return "the greeting is incomplete; is the version of graphopt the same everywhere?"
         trainer, trainers = hello["trainer"], self.world.trainers
         if hello["trainers"] != trainers:
-            return f"trainer 0 expects {several(trainers, 'trainer')}, this one {hello['trainers']}"
+            expects = f"trainer 0 expects {several(trainers, 'trainer')}"
+            return f"{expects}, but this trainer expects {hello['trainers']}"
         if not 0 <= trainer < trainers:
-            return f"there is no trainer {trainer} among {trainers}"
+            return f"trainer id {trainer} is not in 0 to {trainers - 1}"
         if trainer not in self.peers:
             return ""
         first = self.peers[trainer].hello
@@ -225,8 +227,8 @@ class Meeting:
                 names = ", ".join(self.world.name(trainer) for trainer in missing)
                 self.fault(
                     missing[0],
-                    f"did not come within {limits.start:g} s: missing {names}; every trainer "
-                    "has to start, and to run the program that the others run",
+                    f"did not start within {limits.start:g} s: missing {names}; every trainer "
+                    "must start and run the same program",
                 )
             return
         waiting = {to: came for to, came in self._waiting.items() if to not in (START, END)}
@@ -234,7 +236,7 @@ class Meeting:
             if now - next(iter(came.values()))["at"] > limits.step:
                 self.fault(
                     next(trainer for trainer in everybody if trainer not in came),
-                    f"is alive but has not come to {to}, where trainer {min(came)} has waited for "
+                    f"is alive but has not reached {to}, where trainer {min(came)} has waited for "
                     f"{limits.step:g} s",
                 )
         peers = self.peers.values()

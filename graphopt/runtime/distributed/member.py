@@ -72,7 +72,7 @@ class Member:
                 return
             await asyncio.sleep(min(RETRY, left))
         raise TrainerError(
-            f"trainer 0 did not come within {limit:g} s: nothing listens at "
+            f"trainer 0 did not start within {limit:g} s: nothing listens at "
             f"{host}:{port} ({problem}); is it running, and is PADDLE_TRAINER_ENDPOINTS the same "
             "for every trainer? GRAPHOPT_START_TIMEOUT sets how long to wait"
         )

@@ -128,7 +128,7 @@ def world_of(
     if not 0 <= trainer < trainers:
         raise WorldError(
             f"the trainer id is {trainer}, but this is a job of {several(trainers, 'trainer')}, "
-            f"numbered 0 to {trainers - 1}; set PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM to fit"
+            f"numbered 0 to {trainers - 1}; correct PADDLE_TRAINER_ID or PADDLE_TRAINERS_NUM"
         )
     found = tuple(endpoints)
     for endpoint in found:
@@ -136,8 +136,8 @@ def world_of(
     if len(found) not in (1, trainers):
         raise WorldError(
             f"the job has {several(trainers, 'trainer')} and {len(found)} endpoints "
-            f"({', '.join(found)}); give one host:port for each in "
-            "PADDLE_TRAINER_ENDPOINTS, or only the first one's"
+            f"({', '.join(found)}); give one host:port for each trainer in "
+            "PADDLE_TRAINER_ENDPOINTS, or only the endpoint of trainer 0"
         )
     # Without a token of its own, a job derives one that all of its trainers can compute. It is no
     # secret: it only keeps out processes that connect by mistake, such as other jobs and port
@@ -178,8 +178,8 @@ def _of_paddle(environment: Mapping[str, str]) -> Started | None:
     endpoints = tuple(part.strip() for part in listed.split(",") if part.strip())
     if not endpoints:
         raise WorldError(
-            f"PADDLE_TRAINERS_NUM is {trainers}, but PADDLE_TRAINER_ENDPOINTS does not say where "
-            "the trainers are; give host:port of each, or start the script with "
+            f"PADDLE_TRAINERS_NUM is {trainers}, but PADDLE_TRAINER_ENDPOINTS names no trainer; "
+            "set host:port of each trainer, or start the script with "
             f"python -m graphopt.launch --nproc {trainers}"
         )
     return Started(trainers, _number(environment, "PADDLE_TRAINER_ID"), endpoints)

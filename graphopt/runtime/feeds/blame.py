@@ -75,7 +75,7 @@ def nearest(program: Program, name: str) -> str:
     close = get_close_matches(name.lower(), known, 1)
     if close:
         return f"did you mean '{known[close[0]]}'?"
-    return f"it takes {', '.join(known.values()) or 'no feeds'}"
+    return f"the program takes {', '.join(known.values()) or 'no feeds'}"
 
 
 def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
@@ -134,6 +134,6 @@ def _depth(program: Program) -> int:
 
 def _too_deep(depth: int) -> UnsupportedError:
     return UnsupportedError(
-        f"the program nests branches and loops {depth} deep, deeper than Python can follow; choose "
-        "between values with paddle.where, or use a while_loop over the cases"
+        f"the program nests branches and loops {depth} deep, which exceeds Python's recursion "
+        "limit; select values with paddle.where, or loop over the cases with while_loop"
     )

@@ -128,8 +128,8 @@ class Buckets:
             )
         if len(given) != len(shape):
             raise ValueError(
-                f"feed '{feed}' has {several(len(shape), 'axis', 'axes')}, but "
-                f"{several(len(given), 'name')} for them"
+                f"feed '{feed}' has {several(len(shape), 'axis', 'axes')}, but axes gives "
+                f"{several(len(given), 'name')}"
             )
         for name, size in zip(given, shape, strict=True):
             if name is not None and size != -1:

@@ -35,8 +35,9 @@ class StepsOfRun:
             return array
         if array.shape[0] != self.count:
             raise FeedError(
-                f"'{variable.name}' was fed {list(array.shape)}, one dimension more than it has, "
-                f"so the first one should be num_iteration_per_run = {self.count} batches"
+                f"'{variable.name}' was fed shape {list(array.shape)}, one dimension more than "
+                "declared, so its first dimension should be num_iteration_per_run = "
+                f"{self.count} batches"
             )
         self.stacked.add(variable.name)
         return array.swapaxes(0, 1)
@@ -143,8 +144,9 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
         of_rows = all((level == 1).all() for level in levels)
         if variable.rows_for and not variable.lod_level and not of_rows:
             raise FeedError(
-                f"'{name}' is fed with the lengths of sequences, but {variable.rows_for} takes its "
-                f"rows one by one, as it was declared; declare it with lod_level={len(levels)}"
+                f"'{name}' was fed with sequence lengths, but it was declared without lod_level, "
+                f"so {variable.rows_for} treats each row as a sequence; declare '{name}' with "
+                f"lod_level={len(levels)}"
             )
         rows = as_array(variable, found[name]).shape[:1]
         lengths = f"{name}{LENGTHS}"
@@ -181,8 +183,8 @@ def _check_lengths(
             f"'{name}' has sequences of different lengths"
             f"{f', which {reader} needs' if reader else ''}: feed a LoDTensor "
             f"(fluid.create_lod_tensor), a tuple (rows, lengths), or the int64 lengths as "
-            f"'{lengths}' beside the rows; none may be negative, and they must add up to "
-            f"{list(rows)} rows, found {'none' if given is None else given}"
+            f"'{lengths}' in addition to the rows; no length may be negative, and the lengths must "
+            f"add up to {list(rows)} rows, found {'none' if given is None else given}"
         )
 
 
@@ -261,7 +263,7 @@ def _difference(shape: Sequence[int], declared: Sequence[int]) -> str:
         return ""
     sizes = zip(shape, declared, strict=True)
     axis = next(i for i, (got, want) in enumerate(sizes) if want not in (-1, got))
-    return f": axis {axis} is {shape[axis]} and has to be {declared[axis]}"
+    return f": axis {axis} is {shape[axis]} and should be {declared[axis]}"
 
 
 def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
@@ -316,7 +318,7 @@ def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError)
         f"{variables[name].dtype!s}"
         for name, _, dtype in own
     )
-    return FeedError(f"the program was fed {shown}, with which an operator cannot compute: {error}")
+    return FeedError(f"the program was fed {shown}, which an operator does not accept: {error}")
 
 
 def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
@@ -325,8 +327,8 @@ def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
         found = np.dtype(dtype)
         if not found.isnative and found.newbyteorder("=") == variable.dtype.numpy:
             raise FeedError(
-                f"The data of fed Variable '{variable.name}' are {variable.dtype!s} in the byte "
-                f"order of other machines ('{found.str}'); convert the array with "
+                f"The data of fed Variable '{variable.name}' are {variable.dtype!s} in a byte "
+                f"order that is not native ('{found.str}'); convert the array with "
                 f".astype('{variable.dtype!s}')"
             )
         raise FeedError(
@@ -348,8 +350,8 @@ def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
         return feed
     if count > 1 and fed:
         raise FeedError(
-            f"a program with a loader on {count} devices cannot be fed {', '.join(sorted(fed))} as "
-            "well: let the loader's generator yield it"
+            f"a program with a loader on {count} devices cannot also be fed "
+            f"{', '.join(sorted(fed))}; yield these values from the loader's generator"
         )
     feeds: list[dict[str, object]] = [{} for _ in range(count)]
     for reader in silent:

@@ -51,8 +51,8 @@ def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:
     besides = "" if bound.allowed is None else f" or {bound.allowed}"
     raise IndexRangeError(
         f"'{name}' was fed {ids[at]} at {[int(i) for i in at]}, which is out of range: "
-        f"{bound.reader} looks up numbers from {bound.low} to {bound.high - 1}{besides}. Correct "
-        f"the feed; set_flags({{'{IDS}': 'off'}}) leaves this check out"
+        f"{bound.reader} accepts numbers from {bound.low} to {bound.high - 1}{besides}. Correct "
+        f"the feed; set_flags({{'{IDS}': 'off'}}) disables this check"
     )
 
 
@@ -61,6 +61,6 @@ def _check_divisor(name: str, numbers: HostArray, bound: IndexBound, verb: str) 
         return
     at = np.unravel_index(int((numbers == 0).argmax()), numbers.shape)
     raise CheckError(
-        f"{bound.division}: '{name}' {verb} 0 at {[int(i) for i in at]}. Correct that; "
-        f"set_flags({{'{IDS}': 'off'}}) leaves this check out"
+        f"{bound.division}: '{name}' {verb} 0 at {[int(i) for i in at]}. Correct the divisor; "
+        f"set_flags({{'{IDS}': 'off'}}) disables this check"
     )

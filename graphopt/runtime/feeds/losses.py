@@ -49,7 +49,7 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
     if variable is None or other:
         raise ValueError(
             f"loss_name '{loss_name}' is not the variable that the program differentiates"
-            + (f"; that is {', '.join(found)}" if found else "")
+            + (f"; set loss_name to {' or '.join(found)}" if found else "")
         )
 
 
@@ -66,7 +66,7 @@ def check_weighted(strategy: BuildStrategy) -> None:
     """Raise ValueError unless the strategy averages gradients, as weights by rows require."""
     if strategy.gradient_scale_strategy is not GradientScaleStrategy.CoeffNumDevice:
         raise ValueError(
-            "sample_weighted goes with gradient_scale_strategy = CoeffNumDevice only, found "
+            "sample_weighted requires gradient_scale_strategy = CoeffNumDevice, found "
             f"{strategy.gradient_scale_strategy.name}"
         )
 
@@ -85,6 +85,6 @@ def check_customized_seed(program: Program, strategy: BuildStrategy, feed: Any) 
         return
     wanted = " or ".join(f"'{name}{GRAD_SUFFIX}'" for name in losses(program))
     raise FeedError(
-        "gradient_scale_strategy is Customized, so the gradient of the loss must be fed: the "
-        f"name of loss@GRAD is {wanted}"
+        "gradient_scale_strategy is Customized, so the gradient of the loss must be fed, under "
+        f"the name {wanted}"
     )

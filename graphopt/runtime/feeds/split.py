@@ -234,8 +234,8 @@ def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> i
             f"{name} {samples[name]} (on {number})" for name, number in chunks.items()
         )
         raise FeedError(
-            f"the feeds are split over different numbers of devices: {shown}; feed equally many "
-            "rows, or use fewer places"
+            f"the feeds are split over different numbers of devices: {shown}; feed the same number "
+            "of rows to each variable, or use fewer places"
         )
     return max(next(iter(chunks.values()), count), 1)
 
@@ -254,14 +254,14 @@ def _repeat(variable: Variable, array: Array, count: int) -> Array:
         return np.repeat(array, count)
     if loss_grad:
         raise FeedError(
-            f"'{variable.name}' was fed {list(array.shape)}: as loss@GRAD it needs the shape "
-            f"[{count}], one number for each device"
+            f"'{variable.name}' was fed shape {list(array.shape)}: the gradient of the loss should "
+            f"have the shape [{count}], one number for each device"
         )
     if variable.shape and (count == 1 or array.shape[:1] == (count,)):
         return array
     if variable.shape and array.shape[:1] == (1,):
         return np.repeat(array, count, axis=0)
     raise FeedError(
-        f"'{variable.name}' was fed {list(array.shape)}, whose first dimension does not match the "
-        f"count of devices {count}; feed one row for all of them or one for each"
+        f"'{variable.name}' was fed shape {list(array.shape)}, whose first dimension does not "
+        f"match the count of devices {count}; feed one row for all devices, or one for each"
     )

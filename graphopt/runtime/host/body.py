@@ -333,7 +333,10 @@ def _finish(op: PdOp, *, in_parts: bool = False) -> Callable[[Any], Sequence[Any
             elif value.dtype != wide:
                 value = value.astype(wide)
             if shape is not None and value.shape != shape:
-                raise AssertionError(f"the rule of {op.name} gives {list(value.shape)}")
+                raise AssertionError(
+                    f"the NumPy rule of {op.name} returns shape {list(value.shape)}, expected "
+                    f"{list(shape)}"
+                )
             results.append(value)
         return results
 
@@ -380,7 +383,7 @@ def _loop(body: Body, running: Running, given: Sequence[Any]) -> Sequence[Any]:
         if not _holds(condition):
             return variables
         given = _iteration(body, running, number, variables)
-    raise AssertionError("counting does not end")
+    raise AssertionError("unreachable: itertools.count() does not end")
 
 
 def _layers(

@@ -102,7 +102,7 @@ def memory_in(
     """
     found, plan = made.memory_analysis(), compiled.plan
     if found is None:
-        raise UnsupportedError("XLA does not say how much memory a step takes on this device")
+        raise UnsupportedError("XLA does not report the memory of a step on this device")
     ports = (*plan.updated, *plan.read_only, *plan.prepared)
     feeds = sum(_bytes(shapes[port.name], dtype_of(port.type).numpy) for port in plan.feeds)
     state = sum(_bytes(shape_of(port.type), dtype_of(port.type).numpy) for port in ports)

@@ -46,15 +46,15 @@ def over_all_trainers(compiled: Compiled) -> Replicated:
     places, mapper = compiled.compilation.places, compiled.compilation.mapper
     if mapper not in ("auto", "shard_map"):
         raise UnsupportedError(
-            f"mapper = '{mapper}' runs in one process; a job of several trains with 'shard_map', "
-            "which 'auto' takes"
+            f"mapper = '{mapper}' supports one process only; a job of several processes needs "
+            "mapper = 'shard_map' or 'auto'"
         )
     local = distinct_devices(places)
     if local is None:
         raise UnsupportedError(
-            f"{len(places)} places share fewer devices, which several processes cannot do; set "
-            f"CPU_NUM={len(places)} before the script starts (python -m graphopt.launch "
-            f"--devices-per-proc {len(places)}), or use fewer places"
+            f"a job of several processes needs a device for each of the {len(places)} places of a "
+            f"process; set CPU_NUM={len(places)} before the script starts (python -m "
+            f"graphopt.launch --devices-per-proc {len(places)}), or use fewer places"
         )
     devices = all_devices(local)
     strategy = compiled.compilation.strategy

@@ -112,14 +112,15 @@ class DataParallel:
         shown = ", ".join(f"{name} {count}" for name, count in parts.samples.items())
         if self.sample_weighted and self.training and len(set(parts.rows.values())) > 1:
             raise FeedError(
-                f"with sample_weighted=True devices count by rows, and the feeds have different "
-                f"ones: {shown}"
+                "sample_weighted=True weights each device by its rows, but the feeds have "
+                f"different numbers of rows: {shown}"
             )
         if len(set(parts.samples.values())) > 1 and not self._warned:
             self._warned = True
             warnings.warn(
-                f"the feeds have different numbers of rows ({shown}), and each is split over "
-                f"{parts.count} devices by itself; feed equally many where rows belong together",
+                f"the feeds have different numbers of rows ({shown}), and each feed is split over "
+                f"{parts.count} devices separately; feed the same number of rows to variables "
+                "whose rows belong together",
                 stacklevel=caller_level(),
             )
 
@@ -132,8 +133,8 @@ class DataParallel:
             self._warned = True
             warnings.warn(
                 f"the {parts.samples[uneven[0]]} rows of '{uneven[0]}' are split over "
-                f"{parts.count} devices unequally, and gradients are averaged over devices, as in "
-                "Paddle: a row on a device with fewer weighs more. Feed a multiple of "
+                f"{parts.count} devices unequally. Gradients are averaged over devices, as in "
+                "Paddle, so a row on a device with fewer rows has more weight. Feed a multiple of "
                 f"{parts.count} rows, as with drop_last=True, or set sample_weighted",
                 stacklevel=caller_level(),
             )

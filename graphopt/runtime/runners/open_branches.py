@@ -60,7 +60,7 @@ def _agreed_condition(fetched: Fetched, why: str) -> bool:
     sides = {bool(np.asarray(value).all()) for value in fetched[0]}
     if len(sides) > 1:
         raise UnsupportedError(
-            "the devices take different branches, which one step cannot do: run the program on "
-            f"one place, or mend that {why}"
+            "the devices take different branches, which one step cannot run: run the program on "
+            f"one place, or fix the cause: {why}"
         )
     return sides.pop()

@@ -304,8 +304,8 @@ class Runner:
         )
         if made.steps > 1 and TAKEN in fetches:
             raise UnsupportedError(
-                f"each of the {made.steps} steps of a run may take another branch: set "
-                f"num_iteration_per_run = 1, or mend that {self._branches[program].why}"
+                f"each of the {made.steps} steps of a run may take a different branch: set "
+                f"num_iteration_per_run = 1, or fix the cause: {self._branches[program].why}"
             )
         return replace(made, types=own)
 

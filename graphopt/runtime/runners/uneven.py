@@ -42,9 +42,11 @@ class Uneven:
         rows = {tuple(array.shape[0] for array in arrays[name]) for name in batched}
         (own, *others) = rows
         if others or not all(own):
-            raise _refusal(trainer, own, "its feeds have other rows than each other, or none")
+            raise _refusal(
+                trainer, own, "the feeds have different numbers of rows, or a device has no row"
+            )
         if any(len({array.shape[1:] for array in arrays[name]}) > 1 for name in batched):
-            raise _refusal(trainer, own, "rows have different shapes")
+            raise _refusal(trainer, own, "the rows have different shapes")
         if parts.stacked:
             raise _refusal(trainer, own, "each step of a run has its own batch")
         size = max(own)
@@ -61,7 +63,9 @@ class Uneven:
         """Compile the masked program; FeedError when it cannot take padding."""
         own = [rows[BATCH][0] for rows in self.rows]
         if compilation.sample_weighted:
-            raise _refusal(self.trainer, own, "with sample_weighted=True devices count by rows")
+            raise _refusal(
+                self.trainer, own, "sample_weighted=True weights each device by its rows"
+            )
         try:
             return compile_program(replace(compilation, axes=self.axes))
         except CannotPad as error:
@@ -97,7 +101,7 @@ def _refusal(trainer: int, rows: Sequence[int], why: str) -> FeedError:
     """Compose the error for feeds that cannot be padded."""
     shown = ", ".join(map(str, rows))
     return FeedError(
-        f"trainer {trainer} feeds its {len(rows)} devices unequally (rows {shown}), and the "
-        f"program cannot be masked: {why}. Feed a multiple of {len(rows)} rows on every trainer, "
-        "and drop or fill the last batch"
+        f"trainer {trainer} feeds its {len(rows)} devices different numbers of rows ({shown}), and "
+        f"the program cannot be masked: {why}. Feed a multiple of {len(rows)} rows on every "
+        "trainer, and drop or fill the last batch"
     )

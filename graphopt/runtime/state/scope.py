@@ -83,7 +83,9 @@ class Scope(WithFacts):
     def _remove_from_pool(self) -> None:
         """Forget the variables and kids, once; ScopeError (RuntimeError) the second time."""
         if self._removed:
-            raise ScopeError("Deleting a nonexistent scope is not allowed: it is deleted already")
+            raise ScopeError(
+                "Deleting a nonexistent scope is not allowed: the scope is deleted already"
+            )
         self._removed = True
         self._kids.clear()
         with self.lock:

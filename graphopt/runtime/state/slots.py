@@ -220,7 +220,7 @@ class Slot:
     def get_int(self) -> int:
         """Return the value as an int; TypeError unless it is an integer."""
         if not self.is_int():
-            raise TypeError(f"variable '{self.name}' is not a whole number; set one with set_int")
+            raise TypeError(f"variable '{self.name}' holds no integer; set one with set_int")
         return int(self.numpy())
 
     def is_initialized(self) -> bool:
@@ -302,9 +302,9 @@ class Tensor:
             self._slot.lengths = before
             rows = f", a tensor of shape {self.shape()}" if self._is_initialized() else ""
             raise LengthsError(
-                f"set_recursive_sequence_lengths(): {found} are no lengths of sequences in "
-                f"'{self._slot.name}'{rows}: each level adds up to the number of sequences of the "
-                "next one, the last level to the rows"
+                f"set_recursive_sequence_lengths(): {found} are not valid sequence lengths for "
+                f"'{self._slot.name}'{rows}: each level must add up to the number of sequences of "
+                "the next level, the last level to the number of rows"
             )
 
     def _note_lengths(self, lengths: Sequence[Sequence[int]]) -> None:

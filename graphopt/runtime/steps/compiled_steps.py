@@ -75,7 +75,7 @@ def _message_of(op: PdOp, error: Exception) -> str:
     return (
         f"{op.name} of {shown}{where} called a Python function that raised "
         f"{type(error).__name__}: {error}\nThe step stored nothing: parameters and optimizer state "
-        "are as they were before it"
+        "are unchanged"
     )
 
 

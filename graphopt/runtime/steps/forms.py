@@ -484,7 +484,7 @@ class Forms:
         if seen.error and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"a program stays in its {form.name} form, which runs longer: the full one did not "
+                f"a program keeps its slower {form.name} form, because the full form did not "
                 f"compile: {seen.error}",
                 stacklevel=caller_level(),
             )
@@ -554,7 +554,7 @@ class Forms:
             self._keep(BY_OP, by_op)
             host.release_arguments()
         elif self.seen.ended:
-            raise RuntimeError("a run in NumPy has left nothing to time it with")
+            raise RuntimeError("no NumPy run left arguments to time the step with")
 
     # -- oneDNN ------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ def compile_in_child(job: Job, nicer: int) -> list[CompilationPart]:
         return []
     if process.returncode < 0:
         name = signal.Signals(-process.returncode).name
-        raise RuntimeError(f"the process that compiled it was ended by {name}")
+        raise RuntimeError(f"the compiling process was ended by signal {name}")
     if process.returncode == _OTHER_SETTINGS:
         _is_other.append(True)
     with suppress(ValueError, TypeError, IndexError):

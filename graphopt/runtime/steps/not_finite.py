@@ -35,8 +35,7 @@ def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: Modu
     raise NotFiniteError(
         # the message begins with Paddle's words, which scripts search for
         f"There are NAN or INF: {_text(wrong[0], program, module)}{more}. FLAGS_check_nan_inf is "
-        "set, so the step stored nothing: "
-        "the state is what it was before"
+        "set, so the step stored nothing: the state is unchanged"
     )
 
 

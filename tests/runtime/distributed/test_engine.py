@@ -173,8 +173,8 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
-        (JOB, "does not find out which process of Kubernetes this is: .*403.*TRAINERS_NUM=1"),
-        ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not say where the first one is"),
+        (JOB, "cannot determine the process number under Kubernetes: .*403.*TRAINERS_NUM=1"),
+        ({**OPEN_MPI_5, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, "does not give the address"),
         ({**TORCHRUN, "RANK": "4"}, "the trainer id is 4, but this is a job of 4 trainers"),
         ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
         ({**OF_JAX, "JAX_PROCESS_ID": "2"}, "the trainer id is 2, but this is a job of 2"),

@@ -195,7 +195,7 @@ def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
     zero, one, two = job.come()
     close(one)
     for member in (zero, two):
-        assert reason(member) == "trainer 1 ended without a word: it crashed or was killed"
+        assert reason(member) == "trainer 1 ended without a message: it crashed or was killed"
     with pytest.raises(TrainerError, match="trainer 1 ended"):
         ask(two, "barrier 1")
     limit = time.monotonic() + 5.0
@@ -216,7 +216,7 @@ def test_a_lost_trainer_is_named_while_what_it_started_runs(start: Callable[...,
         os._exit(0)
     try:
         close(one)
-        assert reason(zero) == "trainer 1 ended without a word: it crashed or was killed"
+        assert reason(zero) == "trainer 1 ended without a message: it crashed or was killed"
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -230,7 +230,7 @@ def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
         peer.wire.close()
     assert (
         reason(one)
-        == f"trainer 0 ({HOST}:{job.port}) ended without a word: it crashed or was killed"
+        == f"trainer 0 ({HOST}:{job.port}) ended without a message: it crashed or was killed"
     )
 
 
@@ -240,7 +240,7 @@ def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
     zero, one = job.come()
     one.wire.send = lambda *_, **__: None  # type: ignore[method-assign]
     began = time.monotonic()
-    assert "trainer 1 gave no sign of life for 0.6 s" in reason(zero)
+    assert "trainer 1 sent no message for 0.6 s" in reason(zero)
     assert time.monotonic() - began < 3.0
 
 
@@ -249,7 +249,7 @@ def test_a_late_trainer_is_named(start: Callable[..., Job]) -> None:
     job = start(2, Timeouts(start=5.0, silence=2.0, step=0.5))
     zero, one = job.come()
     step(zero, 1)
-    assert "trainer 1 (this one) is alive but has not come to step 1" in reason(one)
+    assert "trainer 1 (this one) is alive but has not reached step 1" in reason(one)
     assert "trainer 0 has waited for 0.5 s" in reason(zero)
 
 
@@ -364,7 +364,7 @@ def test_nobody_listens() -> None:
     world = World(1, (f"{HOST}:{free_ports(HOST, 1)[0]}",), 2, timeouts=Timeouts(start=0.5))
     began = time.monotonic()
     with pytest.raises(
-        TrainerError, match=r"trainer 0 did not come within 0\.5 s: nothing listens"
+        TrainerError, match=r"trainer 0 did not start within 0\.5 s: nothing listens"
     ):
         Member(world).join()
     assert time.monotonic() - began < 3.0
@@ -375,7 +375,7 @@ def test_somebody_does_not_come(start: Callable[..., Job]) -> None:
     job = start(3, Timeouts(start=0.6, silence=1.0))
     zero, one = job.come(job.world(0), job.world(1))
     for error in (zero, one):
-        assert "did not come within 0.6 s: missing trainer 2" in str(error)
+        assert "did not start within 0.6 s: missing trainer 2" in str(error)
 
 
 @pytest.mark.exhaustive

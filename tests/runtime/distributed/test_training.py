@@ -90,7 +90,7 @@ def test_a_killed_trainer(tmp_path: Path) -> None:
     code, told = run_fault(tmp_path, "kill")
     assert code == 128 + 9, told
     assert "trainer 0 of 2 stops: trainer 1" in told
-    assert "ended without a word: it crashed or was killed" in told
+    assert "ended without a message: it crashed or was killed" in told
     assert "graphopt.launch: trainer 1 was ended by SIGKILL" in told
     assert "Fatal" not in told
     check_state(tmp_path)
@@ -98,10 +98,10 @@ def test_a_killed_trainer(tmp_path: Path) -> None:
 
 # fault -> exit code, what is said
 FAULTS: dict[str, tuple[int, str]] = {
-    "stop": (FAULT_EXIT, "gave no sign of life for 3 s"),  # the time that was set
+    "stop": (FAULT_EXIT, "sent no message for 3 s"),  # the time that was set
     "raise": (1, "failed: ValueError: no such file: batch 2"),
     "end": (FAULT_EXIT, "ended its script after 2 steps, but trainer 0 goes on to step 3"),
-    "late": (FAULT_EXIT, "is alive but has not come to step 3, where trainer 0 has waited for 6 s"),
+    "late": (FAULT_EXIT, "is alive but has not reached step 3, where trainer 0 has waited for 6 s"),
     "shape": (FAULT_EXIT, "feed of x: float32 [8, 4] on trainer 0, float32 [16, 4] on trainer 1"),
     "program": (FAULT_EXIT, "variable fc_0.w_0: [4, 6] float32 on trainer 0, [4, 7] float32 on"),
     "weights": (FAULT_EXIT, 'set by the script: [] on trainer 0, ["fc_0.b_0"] on trainer 1'),

@@ -63,7 +63,7 @@ def test_alone(environment: dict[str, str]) -> None:
         ({"PADDLE_TRAINERS_NUM": "two"}, "PADDLE_TRAINERS_NUM is 'two'"),
         ({"PADDLE_TRAINERS_NUM": "3"}, "3 trainers and 2 endpoints"),
         ({"PADDLE_TRAINERS_NUM": "0"}, "must be 1 or more"),
-        ({"PADDLE_TRAINER_ENDPOINTS": ""}, "PADDLE_TRAINER_ENDPOINTS does not say where"),
+        ({"PADDLE_TRAINER_ENDPOINTS": ""}, "PADDLE_TRAINER_ENDPOINTS names no trainer"),
         ({"PADDLE_TRAINER_ENDPOINTS": "a:1,b"}, "'b' is not an endpoint"),
         ({"GRAPHOPT_STEP_TIMEOUT": "0"}, "GRAPHOPT_STEP_TIMEOUT is '0'"),
         ({"GRAPHOPT_START_TIMEOUT": "soon"}, "GRAPHOPT_START_TIMEOUT is 'soon'"),
