@@ -83,7 +83,10 @@ def _shape(name: str, declared: Sequence[int], sizes: Sizes) -> tuple[int, ...]:
             want in (-1, have) for want, have in zip(declared, given, strict=True)
         )
         if not fits:
-            raise ValueError(f"--dim: the input '{name}' has the shape {list(declared)}")
+            raise ValueError(
+                f"--dim: the shape of input '{name}' should fit {list(declared)}, "
+                f"found {list(given)}"
+            )
         return given
     if isinstance(sizes, int):
         return tuple(sizes if dim < 0 else dim for dim in declared)
@@ -125,8 +128,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any,
     except (ValueError, EOFError, KeyError) as error:
         kind = foreign_arrays(path.read_bytes(), takes_safetensors=False)
         if kind is not None:
-            raise ValueError(f"{path}: no readable .npz or .npy file: this is {kind}") from None
-        raise ValueError(f"{path}: no readable .npz or .npy file: {error}") from None
+            raise ValueError(f"{path}: not a readable .npz or .npy file: this is {kind}") from None
+        raise ValueError(f"{path}: not a readable .npz or .npy file: {error}") from None
 
 
 def feed_of(model: LoadedModel, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = Non
     buckets = None
     if is_bundle(file):
         if params is not None:
-            raise ValueError(f"{file} is a bundle, which has its parameters; leave out params")
+            raise ValueError(f"{file} is a bundle, which contains its parameters; leave out params")
         loaded, buckets = read_bundle(file)
     else:
         loaded = read_one_save(lambda: _with_parameters(load_program(file), params))

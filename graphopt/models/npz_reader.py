@@ -99,9 +99,12 @@ def read_entries(path: Path) -> dict[str, Entry]:
         for info in infos:
             name = info.filename.removesuffix(_SUFFIX)
             if name in entries:
-                raise ValueError(f"two arrays are called {quote(name)}")
+                raise ValueError(f"two arrays are named {quote(name)}")
             if info.file_size > _INFLATION * (info.compress_size + 1):
-                raise ValueError(f"{quote(name)} claims to unpack to {info.file_size} bytes")
+                raise ValueError(
+                    f"array {quote(name)} has {info.compress_size} bytes in the file and declares "
+                    f"{info.file_size} bytes unpacked, more than its compression can yield"
+                )
             with archive.open(info) as stream:
                 entries[name] = _entry(f"{path}, array {quote(name)}", archive, info, stream)
         return entries
@@ -113,21 +116,24 @@ def _entry(
     with _name_errors(source):
         start = stream.read(8)
         if start[:6] != _MAGIC or len(start) != 8 or start[6] not in _LENGTHS:
-            raise ValueError("it does not begin as an array does")
+            raise ValueError("the array has no .npy header")
         layout = _LENGTHS[start[6]]
         (length,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
         if length > _LONGEST_HEADER:
-            raise ValueError(f"its header has {length} bytes")
+            raise ValueError(f"the header has {length} bytes, expected {_LONGEST_HEADER} at most")
         found = _HEADER.fullmatch(stream.read(length).decode("latin1"))
         if found is None:
-            raise ValueError("its header describes no array of numbers")
+            raise ValueError("the header does not describe an array of numbers")
         dtype = np.dtype(found[1])
         if dtype.kind not in "biufcV" or dtype.hasobject or not dtype.itemsize:
-            raise ValueError(f"it holds {dtype}, and only numbers are read")
+            raise ValueError(f"the array has dtype {dtype}; only numbers are supported")
         shape = tuple(int(dim.rstrip("L")) for dim in found[3].replace(",", " ").split())
         begin = 8 + struct.calcsize(layout) + length
         if begin + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise ValueError(f"it has {info.file_size} bytes, too few or many for {list(shape)}")
+            raise ValueError(
+                f"the array has {info.file_size} bytes, expected "
+                f"{begin + math.prod(shape) * dtype.itemsize} for {dtype} {list(shape)}"
+            )
         entry = Entry(source, archive, info, dtype, shape, found[2] == "True", begin)
         entry.stand_in()
         return entry
@@ -142,4 +148,4 @@ def _name_errors(source: str) -> Generator[None]:
         raise
     except _PROBLEMS as error:
         text = str(error) or type(error).__name__
-        raise FormatError(f"{source}: no readable .npz file: {text}") from None
+        raise FormatError(f"{source}: not a readable .npz file: {text}") from None

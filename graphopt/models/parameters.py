@@ -87,8 +87,8 @@ def check_values(program: Program, given: Mapping[str, Any], source: str) -> dic
     missing = [name for name in declared if name not in given]
     if missing:
         raise FormatError(
-            f"{source}: expected values for the program's {len(declared)} stored variables, "
-            f"{len(missing)} are missing: {_some(missing)}"
+            f"{source}: expected values for the program's {len(declared)} stored variables, found "
+            f"none for {len(missing)} of them: {_some(missing)}"
         )
     unexpected = [name for name in given if name not in declared]
     if unexpected:

@@ -183,7 +183,7 @@ def test_another_machine_compiles_the_stablehlo(
     monkeypatch.setattr(read, "this_machine", other)
     if lacks == "instructions" and not here(jax.devices("cpu")[0]).instructions:
         pytest.skip("this system does not list the instructions of its processor")
-    with pytest.warns(UserWarning, match=r"app\.graphopt: compiling its programs again, as .*"):
+    with pytest.warns(UserWarning, match=r"app\.graphopt: compiling the programs"):
         found = import_model(exact).run(feed(2, 5))
     np.testing.assert_array_equal(found[0], expected[0])
 
@@ -195,13 +195,13 @@ def test_executables_that_xla_refuses(exact: Path, tmp_path: Path) -> None:
     for entry in manifest["executables"]:
         entry["executable"] = manifest["program"]
     path = with_manifest(tmp_path, whole, manifest)
-    with pytest.warns(UserWarning, match="compiling its programs again"):
+    with pytest.warns(UserWarning, match="compiling the programs of the bundle again"):
         np.testing.assert_array_equal(import_model(path).run(feed(2, 5))[0], expected[0])
     for entry in manifest["executables"]:
         entry["stablehlo"] = manifest["program"]
     path = with_manifest(tmp_path, whole, manifest)
     with (
-        pytest.warns(UserWarning, match="compiling its programs again"),
+        pytest.warns(UserWarning, match="compiling the programs of the bundle again"),
         pytest.warns(UserWarning, match="compiling the model again"),
     ):
         np.testing.assert_array_equal(import_model(path).run(feed(2, 5))[0], expected[0])

@@ -128,7 +128,7 @@ def test_what_it_has_no_operators_for_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"(?s)lgamma \(.*argsort \(.*write \.onnx"):
         model.export(tmp_path / "m.pdmodel", reader="openvino")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(ValueError, match="the format onnx has no reader; pdmodel has"):
+    with pytest.raises(ValueError, match="the format onnx does not take reader; only pdmodel does"):
         model.export(tmp_path / "m.onnx", reader="openvino")
 
 

@@ -59,7 +59,7 @@ def as_format_error(path: Path) -> Generator[None]:
         text = str(error).strip().partition("\n")[0]
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
         raise FormatError(
-            f"{path}: a damaged bundle ({reason}); compile it again with `graphopt compile`"
+            f"{path}: the bundle is damaged ({reason}); compile it again with `graphopt compile`"
         ) from error
 
 
@@ -126,7 +126,7 @@ class Bundle:
         with as_format_error(self.path):
             at, size, digest = int(entry["at"]), int(entry["size"]), str(entry["sha256"])
         if at < 0 or size < 0:
-            raise FormatError(f"{self.path}: {what} has the offset {at} and the size {size}")
+            raise FormatError(f"{self.path}: {what} has a negative offset or size ({at}, {size})")
         if limit is not None and size > limit:
             raise LimitError(f"{self.path}: {what} has {size} bytes, expected {limit} at most")
         content = self._read(self._start + at, size, what)

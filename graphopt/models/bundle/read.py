@@ -134,12 +134,14 @@ class InBundle:
         """Raise ValueError unless the records belong to one program."""
         plan, masked = compiled.plan, compiled.masked
         if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:
-            raise ValueError("the summary has other results than the program")
+            raise ValueError("the results of the summary differ from the results of the program")
         if (masked is None) != (self.axes is None):
-            raise ValueError("masks without padded axes, or padded axes without masks")
+            raise ValueError(
+                "the bundle has masks without padded axes, or padded axes without masks"
+            )
         names = {port.name for port in plan.feeds}
         if any(not names <= set(entry["feeds"]) for entry in self.entries):
-            raise ValueError("an executable without the feeds of the summary")
+            raise ValueError("an executable lacks feeds of the summary")
 
     def _load(self, entry: Mapping[str, Any], device: Any) -> Step | None:
         """Load a step from the bundle; None if XLA rejects both its executable and its StableHLO.
@@ -159,11 +161,11 @@ class InBundle:
             executable, reason = executable_of(content, device)
             if executable is not None:
                 return loaded_step(executable, device)
-        self._warn(f"{bundle.path}: compiling its programs again, as {reason}")
+        self._warn(f"{bundle.path}: compiling the programs of the bundle again: {reason}")
         content = bundle.piece(entry["stablehlo"], "a StableHLO program")
         executable, reason = from_stablehlo(content, options, device)
         if executable is None:
-            warnings.warn(f"{bundle.path}: compiling the model again, as {reason}", stacklevel=2)
+            warnings.warn(f"{bundle.path}: compiling the model again: {reason}", stacklevel=2)
             return None
         return loaded_step(executable, device)
 

@@ -44,6 +44,11 @@ def _range(size: str, text: str) -> Range:
     return found
 
 
+def _show(size: Range) -> str:
+    least, most = size
+    return str(least) if least == most else f"{least}..{most}"
+
+
 def has_range(sets: Sequence[Ranges]) -> bool:
     """True if an axis has more than one size."""
     return any(low != high for each in sets for shape in each.values() for low, high in shape)
@@ -56,7 +61,7 @@ def check_sets(program: Program, inputs: Sequence[str], sets: Sequence[Ranges]) 
         if set(each) != set(inputs):
             raise ValueError(
                 f"--sizes names {', '.join(each)}, but the inputs are {', '.join(inputs)}: give a "
-                "shape of each"
+                "shape for each input"
             )
         for name, shape in each.items():
             declared = block.var(name).shape
@@ -65,7 +70,11 @@ def check_sets(program: Program, inputs: Sequence[str], sets: Sequence[Ranges]) 
                 for want, found in zip(declared, shape, strict=True)
             )
             if not fits:
-                raise ValueError(f"--sizes: the input '{name}' has the shape {list(declared)}")
+                found = "x".join(_show(size) for size in shape)
+                raise ValueError(
+                    f"--sizes: the shape of input '{name}' should fit {list(declared)}, "
+                    f"found {found}"
+                )
 
 
 def shapes_of_sets(
@@ -92,8 +101,8 @@ def _rungs(program: Program, ranges: Ranges, buckets: Buckets) -> list[Shapes]:
         for dim, given in zip(names[name], shape, strict=True):
             if dim is not None and of_dimension.setdefault(dim, given) != given:
                 raise ValueError(
-                    f"--sizes: axis '{dim}' of input '{name}' has sizes {given[0]} to {given[1]}, "
-                    f"that of another input {of_dimension[dim][0]} to {of_dimension[dim][1]}"
+                    f"--sizes: axis '{dim}' has sizes {given[0]} to {given[1]} in input '{name}', "
+                    f"but {of_dimension[dim][0]} to {of_dimension[dim][1]} in another input"
                 )
     ladders = [_ladder(buckets, dim, *given) for dim, given in of_dimension.items()]
     return [

@@ -186,13 +186,13 @@ def check_pure(compiled: Compiled) -> None:
     if compiled.plan.written:
         names = ", ".join(port.name for port in compiled.plan.written[:3])
         raise UnsupportedError(
-            f"the program updates variables ({names} ...), and a bundle is of a program that does "
-            "not; save it for inference first"
+            f"the program updates variables ({names} ...), which a bundle does not support; save "
+            "the program for inference first"
         )
     if compiled.callers:
         raise UnsupportedError(
-            f"{next(iter(compiled.callers)).name} calls back into Python, which a bundle cannot; "
-            "save the program without it"
+            f"{next(iter(compiled.callers)).name} calls back into Python, which a bundle does not "
+            "support; save the program without this operator"
         )
 
 

@@ -98,8 +98,8 @@ def function_of(
     for op in module.walk():
         if isinstance(op, (Print, PrintGradient, Assert, PyFunc, PyFuncBackward)):
             raise UnsupportedError(
-                f"{op.name} calls back into Python, which an exported model cannot; export a "
-                "program without it"
+                f"{op.name} calls back into Python, which an exported model does not support; "
+                "export a program without this operator"
             )
     plan = Plan.of(module)
     if parameters is None:

@@ -32,7 +32,9 @@ def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             if array.dtype.name != "bfloat16" and not DType(array.dtype.name).is_of_numpy:
-                raise UnsupportedError(f"'{name}' is {array.dtype.name}, which .npz does not have")
+                raise UnsupportedError(
+                    f"'{name}' is {array.dtype.name}, which .npz does not support"
+                )
             stored = array.view(np.uint16) if array.dtype.name == "bfloat16" else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, np.asarray(stored), allow_pickle=False)

@@ -55,8 +55,9 @@ def _refuse_other_operators(model: LoadedModel) -> None:
     others = dict.fromkeys(op.type for op in ops if is_onnx_type(op.type))
     if others:
         raise UnsupportedError(
-            f"the model has ONNX's operators ({', '.join([*others][:3])} ...), and a .pdmodel "
-            "those of Paddle; write .onnx, .stablehlo or .jaxexport, or a bundle (graphopt compile)"
+            f"the model has ONNX operators ({', '.join([*others][:3])} ...), but a .pdmodel holds "
+            "Paddle operators; write .onnx, .stablehlo or .jaxexport, or a bundle (graphopt "
+            "compile)"
         )
 
 

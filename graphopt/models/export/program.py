@@ -47,7 +47,7 @@ def export_function(
         (made, left_out), notes = first_that_works(function.feeds, sizes, make, symbolic=symbolic)
     notes += left_out
     if function.is_random and not function.takes_key:
-        notes.append("random ops draw the same numbers at every call")
+        notes.append("random ops draw the same numbers in every call")
     return made, notes
 
 

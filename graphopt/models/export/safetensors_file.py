@@ -63,7 +63,7 @@ def safetensors_bytes(arrays: Mapping[str, Array]) -> bytes:
     for name, array in arrays.items():
         if array.dtype.name not in NAMES:
             raise UnsupportedError(
-                f"'{name}' is {array.dtype.name}, which .safetensors does not have"
+                f"'{name}' is {array.dtype.name}, which .safetensors does not support"
             )
     return package.save({n: np.asarray(a, order="C") for n, a in arrays.items()})
 
@@ -75,13 +75,13 @@ def read_safetensors(path: Path) -> dict[str, Array]:
     try:
         entries = package.deserialize(data)
     except Exception as error:
-        raise FormatError(f"{path}: no readable .safetensors file: {error}") from None
+        raise FormatError(f"{path}: not a readable .safetensors file: {error}") from None
     arrays: dict[str, Array] = {}
     for name, entry in entries:
         dtype = _DTYPES.get(entry["dtype"])
         if dtype is None:
             raise UnsupportedError(
-                f"{path}: '{name}' is {entry['dtype']}, which NumPy does not have"
+                f"{path}: '{name}' is {entry['dtype']}, which NumPy does not support"
             )
         arrays[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
     return arrays

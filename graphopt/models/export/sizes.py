@@ -46,7 +46,7 @@ def given_shape(port: Port, sizes: Sizes) -> Shape | None:
         want not in (UNKNOWN, have) for want, have in zip(declared, given, strict=True)
     ):
         shown = [-1 if dim == UNKNOWN else dim for dim in declared]
-        raise ValueError(f"the input '{port.name}' has the shape {shown}, not {list(given)}")
+        raise ValueError(f"the shape of input '{port.name}' should be {shown}, found {list(given)}")
     return tuple(given)
 
 
@@ -140,10 +140,10 @@ def first_that_works(
         return made, notes
     names = ", ".join(f"'{port.name}'" for port in open_feeds(feeds))
     if sizes is None and not symbolic:
-        raise ValueError(f"the inputs {names} have open sizes; give them (sizes, or --dim)")
+        raise ValueError(f"the inputs {names} have open sizes; set the sizes (sizes, or --dim)")
     if any(given_shape(port, sizes) is None for port in feeds):
         raise UnsupportedError(
-            f"the sizes of {names} cannot stay open, so give them (sizes, or --dim); "
+            f"the sizes of {names} cannot stay open; set the sizes (sizes, or --dim); "
             f"{'; '.join(dict.fromkeys(notes))}"
         ) from failure
     assert failure is not None

@@ -48,7 +48,9 @@ def format_of(path: Path, format: str | None = None) -> str:
     """Choose the format by the suffix unless given; raise ValueError for an unknown one."""
     if format is not None:
         if format not in FORMATS.values():
-            raise ValueError(f"format {format!r} is none of {', '.join(FORMATS.values())}")
+            raise ValueError(
+                f"format should be one of {', '.join(FORMATS.values())}, found {format!r}"
+            )
         return format
     for suffix, name in FORMATS.items():
         if path.name.endswith(suffix):
@@ -102,21 +104,21 @@ def export(
     name = format_of(target, format)
     if build_strategy is not None and name not in OPTIMIZED:
         raise ValueError(
-            f"the format {name} holds the program as it was saved, so build_strategy has no "
-            f"effect there; it has in {', '.join(OPTIMIZED)}"
+            f"the format {name} holds the program as it was saved and ignores build_strategy; "
+            f"formats with optimized programs are {', '.join(OPTIMIZED)}"
         )
     given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
     if name in OPTIMIZED:  # formats whose sizes cannot stay open
         del given["sizes"]
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:
-        raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
+        raise ValueError(f"the format {name} does not take {', '.join(unused)}; only {PROGRAMS} do")
     if opset is not None and name != "onnx":
-        raise ValueError(f"the format {name} has no opset; onnx has")
+        raise ValueError(f"the format {name} does not take opset; only onnx does")
     if reader is not None and name != "pdmodel":
-        raise ValueError(f"the format {name} has no reader; pdmodel has")
+        raise ValueError(f"the format {name} does not take reader; only pdmodel does")
     if style is not None and name != "source":
-        raise ValueError(f"the format {name} has no style; source has")
+        raise ValueError(f"the format {name} does not take style; only source does")
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "mlir":
         write_files({target: [module_text(module(build_strategy)).encode()]})

@@ -27,7 +27,7 @@ def checked_opset(opset: int | None) -> int:
     """Return the opset, by default the usual one; raise ValueError for an unsupported one."""
     if opset is not None and opset not in IR_VERSIONS:
         known = ", ".join(map(str, IR_VERSIONS))
-        raise ValueError(f"opset {opset} cannot be written; those that can are {known}")
+        raise ValueError(f"opset {opset} is not supported; supported opsets are {known}")
     return opset or OPSET
 
 
@@ -75,8 +75,8 @@ def onnx_model(
     written = function.plan.written
     if written:
         raise UnsupportedError(
-            f"the program updates '{written[0].name}', and a model of ONNX keeps no state; write "
-            "the part that infers (static.save_inference_model, or Program.clone(for_test=True))"
+            f"the program updates '{written[0].name}', but an ONNX model keeps no state; write the "
+            "inference program (static.save_inference_model, or Program.clone(for_test=True))"
         )
     parameters: Mapping[str, object] = model.parameters
     values = {port.name: np.asarray(parameters[port.name]) for port in function.state}

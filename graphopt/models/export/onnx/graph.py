@@ -248,17 +248,20 @@ def refusal_error(refusals: Mapping[tuple[str, str], Sequence[str]]) -> str:
         for (name, reason), values in refusals.items()
     ]
     sized = [name for name, _ in refusals if issubclass(BY_NAME.get(name, PdOp), DataSizedOp)]
-    advice = "write .jaxexport or .stablehlo, which have them, or compute this outside of the model"
+    advice = (
+        "write .jaxexport or .stablehlo, which support these operators, or compute them outside of "
+        "the model"
+    )
     if sized:
         advice = (
-            f"compute what {sized[0]} gives outside of the model, or keep that as .pdmodel: its "
-            "sizes depend on data"
+            f"compute the results of {sized[0]} outside of the model, or keep the model as "
+            ".pdmodel: the sizes of the results depend on data"
         )
     if BeamSearch.name in sized:
         advice = (
-            "search with paddle.nn.BeamSearchDecoder and paddle.nn.dynamic_decode, which have as "
-            "many beams in each step and can be written, or keep this as .pdmodel: the number of "
-            f"beams of {BeamSearch.name} depends on data"
+            "search with paddle.nn.BeamSearchDecoder and paddle.nn.dynamic_decode, which have the "
+            "same number of beams in each step, or keep the model as .pdmodel: the number of beams "
+            f"of {BeamSearch.name} depends on data"
         )
     return "\n".join(["the program cannot be written as ONNX:", *lines, advice])
 
@@ -307,4 +310,4 @@ def _op_name(op: PdOp) -> str:
 
 def _check_real(op: PdOp) -> None:
     if any(dtype_of(v.type).is_complex for v in (*op.operands, *op.results)):
-        raise NotInOnnx("complex numbers go into it or come out of it")
+        raise NotInOnnx("an operand or result is complex")

@@ -29,7 +29,7 @@ def scan(
     Raises NotInOnnx for a scan without steps, which ONNX Runtime cannot run.
     """
     if any(sizes_of(value)[0] == 0 for value in sequences if value.shape is not None):
-        raise NotInOnnx("it has no steps")
+        raise NotInOnnx("the number of steps is 0")
     own = Nodes(emit.shared, base=emit.base)
     inputs = [
         ir.Value(name=emit.shared.name(f"{emit.base}.item"), type=value.type)

@@ -109,7 +109,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 def _one_part(values: Mapping[str, Any], part: str) -> dict[str, Any]:
     """Replace complex operands by one of their parts; raise NotInOnnx if others are real floats."""
     if any(isinstance(v, ir.Value) and dtype_of(v).is_floating for v in _flat(values.values())):
-        raise NotInOnnx("it has complex and real numbers")
+        raise NotInOnnx("the operands mix complex and real numbers")
 
     def one(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -132,7 +132,7 @@ def _by_rule(
     used: Sequence[bool],
 ) -> tuple[Any, ...]:
     if entry is None:
-        raise NotInOnnx("ONNX has no operator for it")
+        raise NotInOnnx("ONNX has no equivalent operator")
     for name, value in values.items():
         is_open = isinstance(value, ir.Value) and name in attr_kinds(op_class)
         if is_open and name not in entry.open:

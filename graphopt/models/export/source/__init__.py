@@ -50,7 +50,7 @@ def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -
     for a program that updates state; ValueError for an unknown style.
     """
     if style not in STYLES:
-        raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
+        raise ValueError(f"style should be one of {', '.join(STYLES)}, found {style!r}")
     program = read_program(module, model.fed_names, style)
     weights = path.with_suffix(".safetensors")
     arrays = {

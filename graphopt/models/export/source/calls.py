@@ -176,7 +176,7 @@ def number_of(dtype: DType, value: float) -> bool | int | float:
         return bool(value) if kind == "b" else float(value)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= value <= limits.max or value % 1:
-        raise NotReadable(f"{literal(value)} is not a number of {dtype}")
+        raise NotReadable(f"{dtype} cannot represent {literal(value)}")
     return int(value)
 
 
@@ -221,7 +221,7 @@ def fill_template(
     said, usual = set(_NAMED.findall(template)), default_attrs(type(emit.op))
     for name, value in attrs.items():
         if name not in said and value != usual.get(name):
-            raise NotReadable(f"its {name} is {literal(value)}")
+            raise NotReadable(f"no call supports {name}={literal(value)}")
 
     def option(found: re.Match[str]) -> str:
         name, attr, default = found.groups()

@@ -100,11 +100,12 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         dtype = dtype_of(value.type)
         if style == "paddle" and dtype == "bfloat16":
             raise UnsupportedError(
-                f"'{name}' is bfloat16, which NumPy has no arrays of; write the style jax"
+                f"'{name}' is bfloat16, which NumPy arrays do not support; write the style jax"
             )
         if dtype not in NAMES or (style == "paddle" and not dtype.is_of_numpy):
             raise UnsupportedError(
-                f"'{name}' is {dtype!s}, which the weights beside a script cannot be; write .onnx"
+                f"'{name}' is {dtype!s}, which the weights file of a script does not support; "
+                "write .onnx"
             )
     refused = dict.fromkeys(
         f"{call.hint} ({_place(call)}): {call.refused}" for call in _all(calls) if call.refused
@@ -396,7 +397,7 @@ class _Reader:
         else:
             template = CALLS.get(kind, ("", ""))[self.style == "jax"]
             if not template:
-                raise NotReadable("it has no call")
+                raise NotReadable("there is no equivalent call")
             operands = bind_groups(type(op), op.operand_groups())
             text = fill_template(template, emit, operands, op.attr_values())
             emit.call.hint = kind
@@ -406,7 +407,7 @@ class _Reader:
         if kind in _SEVERAL:
             call.results = list(op.results)
         elif any(used) and kind != "argsort":
-            raise NotReadable("more than its first result is read")
+            raise NotReadable("a result after the first is read")
         else:
             call.results = [op.results[used[0] if used else 0]]
         return call
@@ -419,7 +420,7 @@ class _Reader:
         left, right = numbers[0] or emit.value(x), numbers[1] or emit.value(y)
         if operator == "/" and dtype_of(x.type).numpy.kind in "iu":
             if not emit.is_jax:
-                raise NotReadable("its quotients are whole numbers, which Paddle 3 has not")
+                raise NotReadable("the quotients are integers, which Paddle 3 does not support")
             return f"lax.div(*jnp.broadcast_arrays({left}, {right}))"
         return f"{left} {operator} {right}"
 
@@ -485,7 +486,7 @@ class _Reader:
             if not emit.is_jax:
                 return None
             if not self.is_stepwise or UNKNOWN in shape_of(value.type):
-                raise NotReadable("its sizes depend on data")
+                raise NotReadable("the sizes depend on data")
             flat = f"{emit.value(value)}.reshape(-1)"
             return [f"int({flat}[{at}])" for at in range(element_count(shape_of(value.type)))]
         texts: list[str] = []
@@ -586,7 +587,7 @@ class _Reader:
             ends = [region.block.last_op for region in op.regions]
             kinds = [[value.type for value in end.operands] for end in ends if end is not None]
             if kinds[0] != kinds[1] and not self.is_stepwise:
-                raise NotReadable("its branches give results of different types")
+                raise NotReadable("the branches return results of different types")
         name = "lax.cond" if emit.is_jax else "paddle.static.nn.cond"
         call = emit.call
         call.text, call.results, call.functions = (
@@ -619,7 +620,7 @@ class _Reader:
         condition, *carried = op.operands
         block = op.regions[0].block
         if self.style == "paddle" and any(map(_is_of_other_rows, carried, block.args)):
-            raise NotReadable("an array in it begins without the sizes of its elements")
+            raise NotReadable("the initial value of an array has no element sizes")
         last = block.last_op
         assert last is not None
         again, *new = last.operands

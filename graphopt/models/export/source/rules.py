@@ -54,9 +54,9 @@ def convolution(
 ) -> str:
     rank = len(strides)
     if filter_format != "OIHW":
-        raise NotReadable("its filter is stored in another order")
+        raise NotReadable("the filter is not stored as OIHW")
     if fuse_relu_before_depthwise_conv:
-        raise NotReadable("it has a relu before it")
+        raise NotReadable("a relu is fused into the input")
     if padding_algorithm == "SAME":
         dilations = (1,)  # as in Paddle
     _channels_first(data_format)
@@ -89,7 +89,7 @@ def transposed_convolution(
 ) -> str:
     _channels_first(data_format)
     if output_size or (emit.is_jax and padding_algorithm != "EXPLICIT"):
-        raise NotReadable("its size is given")
+        raise NotReadable("output_size is set, or the padding is not explicit")
     emit.call.hint = "conv"
     given = arguments(
         emit.value(input),
@@ -106,7 +106,7 @@ def transposed_convolution(
 
 def _channels_first(data_format: str) -> None:
     if is_channels_last(data_format):
-        raise NotReadable("its channels come last")
+        raise NotReadable("the channels are the last axis")
 
 
 @spells("pool2d", "pool3d")
@@ -133,13 +133,13 @@ def spell_pool(
         if emit.is_jax and size != 1:
             known = shape_of(x.type)[2:]
             if any(s == UNKNOWN or s % k for s, k in zip(known, kernel_size, strict=True)):
-                raise NotReadable("its windows have several sizes")
+                raise NotReadable("the windows have different sizes")
         name = f"adaptive_{pooling_type}_pool{own}"
         return f"{emit.functions}{name}({emit.value(x)}, {literal(size)})"
     if emit.is_jax and ceil_mode:
-        raise NotReadable("its last windows are not whole")
+        raise NotReadable("the last windows may be incomplete (ceil_mode)")
     if emit.is_jax and padding_algorithm == "SAME" and not (exclusive or pooling_type == "max"):
-        raise NotReadable("it counts the pixels of its padding")
+        raise NotReadable("the average counts padding")
     given = arguments(
         emit.value(x),
         literal(_one(kernel_size)),
@@ -165,7 +165,7 @@ def batch_norm(
     data_format: str,
 ) -> str:
     if not (is_test or use_global_stats):
-        raise NotReadable("it takes the statistics of the batch, as training does")
+        raise NotReadable("the operator uses batch statistics, as in training")
     _channels_first(data_format)
     emit.call.hint = "normed"
     weights = emit.arguments_of_layer(
@@ -191,7 +191,7 @@ def layer_norm(
 ) -> str:
     sizes = list(shape_of(x.type)[begin_norm_axis:])
     if UNKNOWN in sizes:
-        raise NotReadable("the sizes that it normalises over are open")
+        raise NotReadable("the sizes of the normalized axes are open")
     emit.call.hint = "normed"
     weights = emit.arguments_of_layer(weight=scale, bias=bias)
     given = arguments(
@@ -394,7 +394,7 @@ def set_value(
     decrease_axes: Ints,
 ) -> str:
     if not emit.is_jax:
-        raise NotReadable("Paddle writes into a value only in a statement")
+        raise NotReadable("Paddle writes into a tensor only in a statement")
     part = _subscript(input, axes, starts, ends, steps, decrease_axes)
     more = rank_of(value.type) - rank_of(input.type) + len(decrease_axes)
     first = f"[{', '.join('0' * more)}]" if more > 0 else ""
@@ -466,14 +466,14 @@ def topk(emit: Emit, x: SSAValue, k: int, axis: int, largest: bool, sorted: bool
         )
         return f"paddle.topk({given})"
     if not last or not largest:
-        raise NotReadable("only the largest along the last axis have a call")
+        raise NotReadable("only the largest elements along the last axis have a call")
     return f"top_k({emit.value(x)}, {k})"
 
 
 @spells("argsort")
 def argsort(emit: Emit, x: SSAValue, axis: int, descending: bool) -> str:
     if len(emit.used) > 1:
-        raise NotReadable("both of its results are read")
+        raise NotReadable("both results are read")
     name = "sort" if 0 in emit.used else "argsort"
     given = arguments(emit.value(x), axis=(axis, -1), descending=(descending, False))
     return f"{emit.module}.{name}({given})"
@@ -519,7 +519,7 @@ def spell_reduction(
 @spells("softmax", "log_softmax")
 def softmax(emit: Emit, x: SSAValue, axis: int) -> str:
     if emit.is_jax and not rank_of(x.type):
-        raise NotReadable("JAX has none of a single number")
+        raise NotReadable("JAX does not support a scalar operand")
     given = arguments(emit.value(x), axis=(axis, -1))
     return f"{'jax.nn' if emit.is_jax else 'F'}.{emit.op.name.removeprefix('pd.')}({given})"
 
@@ -568,7 +568,7 @@ def cumsum(
     emit: Emit, x: SSAValue, axis: int, flatten: bool, exclusive: bool, reverse: bool
 ) -> str:
     if exclusive or reverse:
-        raise NotReadable("it begins with zero, or at the end")
+        raise NotReadable("the sum is exclusive or reversed")
     own = str(dtype_of(x.type))
     usual = own if emit.is_jax or own != "int32" else "int64"  # Paddle 3's default
     given = arguments(emit.value(x), axis=(None if flatten else axis, None), dtype=(own, usual))
@@ -609,7 +609,7 @@ def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str
 @spells("assign_value")
 def constant(emit: Emit, shape: Ints, values: tuple[float, ...], dtype: DType) -> str:
     if len(values) > 64:
-        raise NotReadable("it has too many numbers to write down")
+        raise NotReadable(f"the constant has {len(values)} elements, more than 64")
     nested: Any = [number_of(dtype, value) for value in values]
     for size in reversed(shape[1:]):
         nested = [nested[at : at + size] for at in range(0, len(nested), size)]
@@ -637,7 +637,7 @@ def one_hot(emit: Emit, x: SSAValue, depth: int, dtype: DType) -> str:
         wide = "" if dtype_of(x.type).numpy.itemsize > 2 else '.astype("int32")'
         return f'jax.nn.one_hot({emit.value(x)}{wide}, {depth}, dtype="{dtype}")'
     if str(dtype) != "float32":
-        raise NotReadable("Paddle's gives float32")
+        raise NotReadable(f"Paddle returns float32, not {dtype!s}")
     return f"F.one_hot({emit.value(x)}, {depth})"
 
 
@@ -658,7 +658,7 @@ def _rows(emit: Emit, index: SSAValue) -> str:
 def pad(emit: Emit, x: SSAValue, paddings: Ints, mode: str, value: float) -> str:
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     if emit.is_jax and min(paddings) < 0:
-        raise NotReadable("it cuts numbers off")
+        raise NotReadable("the padding is negative")
     if emit.is_jax:
         names = {
             "constant": "constant",
@@ -688,14 +688,14 @@ def leaky_relu(emit: Emit, x: SSAValue, negative_slope: float) -> str:
 @spells("swish")
 def swish(emit: Emit, x: SSAValue, beta: float) -> str:
     if beta != 1:
-        raise NotReadable("its beta is not 1")
+        raise NotReadable("beta is not 1")
     return f"{'jax.nn.silu' if emit.is_jax else 'F.swish'}({emit.value(x)})"
 
 
 @spells("dropout")
 def dropout(emit: Emit, x: SSAValue, p: float, is_test: bool, mode: str) -> str:
     if not is_test:
-        raise NotReadable("it draws numbers, as training does")
+        raise NotReadable("the operator draws random numbers, as in training")
     if mode == "upscale_in_train":
         return f"{emit.value(x)}"
     return f"{emit.value(x)} * {literal(1 - p)}"
@@ -723,18 +723,18 @@ def interpolate(
 ) -> str:
     _channels_first(data_layout)
     if mode == "nearest" and align_corners:
-        raise NotReadable("the nearest pixels are found by the corners")
+        raise NotReadable("the mode nearest with align_corners has no call")
     if spaced_by_size and any(factor % 1 for factor in scale):
-        raise NotReadable("its pixels are spaced by the sizes, not by the scale")
+        raise NotReadable("the pixels are spaced by the sizes, not by the scale")
     if emit.is_jax and single_scale and any(factor * 16 % 1 for factor in scale):
-        raise NotReadable("its sizes are rounded to float32")
+        raise NotReadable("the result sizes are computed in float32")
     if emit.is_jax and mode != "nearest" and dtype_of(x.type).numpy.kind != "f":
-        raise NotReadable("its numbers are whole")
+        raise NotReadable("the images are integers")
     if emit.is_jax and mode not in ("nearest", "bilinear", "linear", "trilinear"):
         raise NotReadable(f"the mode {mode} has no call")
     axes = rank_of(x.type) - 3
     if not emit.is_jax and mode == "nearest" and not axes:
-        raise NotReadable("Paddle has the nearest pixels of two and three dimensions")
+        raise NotReadable("Paddle supports the mode nearest only in two and three dimensions")
     kinds = {"linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
     if mode in kinds:
         mode = kinds[mode][axes]
@@ -787,7 +787,7 @@ def unfold(
         dilations=(_one(dilations), 1),
     )
     if emit.is_jax and len(set(sides)) > 1:
-        raise NotReadable("it adds other numbers of pixels on each side")
+        raise NotReadable("the sides are padded differently")
     return f"{emit.functions}unfold({given})"
 
 
@@ -798,7 +798,7 @@ def grid_sample(
     if emit.is_jax and (mode, padding_mode) != ("bilinear", "zeros"):
         raise NotReadable(f"the modes {mode} and {padding_mode} have no call")
     if emit.is_jax and rank_of(x.type) != 4:
-        raise NotReadable("its images are not of two dimensions")
+        raise NotReadable("the images do not have two dimensions")
     given = arguments(
         emit.value(x),
         emit.value(grid),
@@ -825,14 +825,16 @@ def recurrent(
     proj_size: int,
 ) -> str:
     if not emit.is_jax:
-        raise NotReadable("Paddle has it as a layer with weights of its own alone")
+        raise NotReadable("Paddle supports this operator only as a layer with its own weights")
     if mode not in ("LSTM", "GRU") or proj_size or is_reverse or not zero_padding:
-        raise NotReadable("only layers of LSTM and GRU that begin at the start have a call")
+        raise NotReadable(
+            "only an LSTM or GRU with zero_padding, not reversed and without proj_size has a call"
+        )
     if dropout_prob and not is_test:
-        raise NotReadable("it draws numbers, as training does")
+        raise NotReadable("the operator draws random numbers, as in training")
     layers = list(dict.fromkeys(emit.weights.get(value, ("", ""))[0] for value in weight_list))
     if len(layers) * 4 != len(weight_list) or "" in layers:
-        raise NotReadable("its weights are not in cells of their own")
+        raise NotReadable("the weights do not belong to separate cells")
     cells = ", ".join(emit.layer(layer) for layer in layers)
     given = [emit.value(x), emit.values(pre_state), f"[{cells}]"]
     given += ["bidirectional=True"] if is_bidirec else []

@@ -186,7 +186,7 @@ def fft_c2r(
     *others, last = axes
     known = sizes_of(like)[last]
     if known == UNKNOWN:
-        raise NotInOnnx("the number of its frequencies is open")
+        raise NotInOnnx("the number of frequencies is open")
     size = last_dim_size or 2 * (known - 1)
     if forward:
         x, normalization = conj(emit, x), OPPOSITE[normalization]

@@ -63,7 +63,7 @@ def conv(
     rank = len(sizes_of(input))
     kernel = ops.filter_sizes(sizes_of(filter), filter_format)[2:]
     if UNKNOWN in kernel:
-        raise NotInOnnx("the size of its filter is known only when the model runs")
+        raise NotInOnnx("the size of the filter is known only when the model runs")
     if filter_format == "HWIO":
         filter = emit.transpose(filter, (3, 2, 0, 1))
     if fuse_relu_before_depthwise_conv:
@@ -101,9 +101,9 @@ def conv_transpose(
 ) -> Value:
     sizes, kernel = ops.spatial_sizes(sizes_of(input), data_format), sizes_of(filter)[2:]
     if UNKNOWN in kernel:
-        raise NotInOnnx("the size of its filter is known only when the model runs")
+        raise NotInOnnx("the size of the filter is known only when the model runs")
     if UNKNOWN in sizes and (output_size or padding_algorithm == "SAME"):
-        raise NotInOnnx("its size is given, or its padding SAME, and the size of its input is open")
+        raise NotInOnnx("the input has an open size, and output_size is set or the padding is SAME")
     dilations = ops.used_dilations(dilations, padding_algorithm)
     pads = ops.explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
     extra = list(output_padding) or [0] * len(sizes)
@@ -138,7 +138,7 @@ def deformable_conv(
     groups: int,
 ) -> Value:
     if UNKNOWN in sizes_of(filter)[2:]:
-        raise NotInOnnx("the size of its filter is known only when the model runs")
+        raise NotInOnnx("the size of the filter is known only when the model runs")
     pads = ops.given_pads(paddings, len(strides))
     return emit(
         "DeformConv",

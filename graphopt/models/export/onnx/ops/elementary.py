@@ -166,7 +166,7 @@ def bitwise_right_shift(emit: Nodes, x: Value, y: Value, is_arithmetic: bool) ->
     negative = emit("Less", wide, emit.number(0, "int64"))
     if not is_arithmetic and dtype_of(x) != "uint8":
         if dtype_of(x) == "int64":
-            raise NotInOnnx("numbers of 64 bits without a sign")
+            raise NotInOnnx("the shift treats 64-bit numbers as unsigned")
         above = emit.number(1 << 8 * dtype_of(x).numpy.itemsize, "int64")
         wide = emit("Where", negative, emit("Add", wide, above), wide)
         return emit.cast(emit("Div", wide, powers), dtype_of(x))

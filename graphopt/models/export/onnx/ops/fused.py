@@ -50,7 +50,7 @@ def fused_conv2d_add_act(
     **values: Any,
 ) -> Value:
     if filter_format == ops.PACKED:
-        raise NotInOnnx("its filter is in the order of a kernel")
+        raise NotInOnnx("the filter is stored in the layout of a kernel")
     given = {**values, "emit": emit, "groups": 1, "filter_format": filter_format}
     out = call_rule(_convolve, given | {"data_format": "NHWC"})
     out = emit("Add", out, bias)

@@ -115,7 +115,7 @@ def index_put(
     picked = emit.shape(places[0])
     if len(places) > 1:
         if any(UNKNOWN in shape for shape in shapes):
-            raise NotInOnnx("the sizes of its index tensors are open")
+            raise NotInOnnx("the sizes of the index tensors are open")
         picked = emit.ints(np.broadcast_shapes(*shapes))
         places = [emit("Expand", index, picked) for index in places]
     columns = [emit.unsqueeze(index, -1) for index in places]

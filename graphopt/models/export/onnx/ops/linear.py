@@ -30,7 +30,7 @@ def bilinear(emit: Nodes, x: Value, y: Value, weight: Value, bias: Value | None)
 def row_conv(emit: Nodes, x: Value, filter: Value) -> Value:
     after = sizes_of(filter)[0] - 1
     if after < 0:
-        raise NotInOnnx("the number of steps that it looks ahead is open")
+        raise NotInOnnx("the number of look-ahead steps is open")
     longer = emit("Pad", x, emit.ints([0, 0, 0, 0, after, 0]))
     parts: list[Value] = []
     for step in range(after + 1):

@@ -21,7 +21,7 @@ from graphopt.models.export.onnx.registry import exports
 
 def _fill_like(emit: Nodes, number: float, size: int, like: Value) -> Value:
     if size == UNKNOWN:
-        raise NotInOnnx("it has no weights, and the number of channels is open")
+        raise NotInOnnx("the number of channels is open, and the operator has no weights")
     return emit.constant(np.full(size, number, dtype_of(like).numpy))
 
 
@@ -42,7 +42,8 @@ def batch_norm(
 ) -> tuple[Value | None, ...]:
     if not (use_global_stats or (is_test and not trainable_statistics)):
         raise NotInOnnx(
-            "it is in training; write a program for tests: Program.clone(for_test=True)"
+            "the operator is in training mode; write a program for tests: "
+            "Program.clone(for_test=True)"
         )
     rank = len(sizes_of(x))
     channel = ops.channel_axis(rank, data_format)
@@ -73,7 +74,7 @@ def layer_norm(
 ) -> tuple[Value | None, ...]:
     normalized = sizes_of(x)[begin_norm_axis:]
     if UNKNOWN in normalized and (scale is None or len(normalized) > 1):
-        raise NotInOnnx("what it normalises over has an open size")
+        raise NotInOnnx("a normalized axis has an open size")
     one = emit.constant(np.ones(normalized, dtype_of(x).numpy)) if scale is None else scale
     vectors = [
         None

@@ -50,7 +50,7 @@ def pool(
     else:
         same = padding_algorithm == "SAME" and UNKNOWN in sizes
         if same and not (largest or exclusive):
-            raise NotInOnnx("its average counts padding that depends on open sizes")
+            raise NotInOnnx("the average counts padding that depends on open sizes")
         pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, (1,) * rank)
         out = _sliding(
             emit, images, sizes, kernel_size, strides, pads, largest, ceil_mode, exclusive, same
@@ -102,9 +102,11 @@ def _windows(
     for size, k, stride, (before, after) in zip(sizes, kernel, strides, pads, strict=True):
         if size == UNKNOWN:
             if counts_padding and (ceil_mode or after > before):
-                raise NotInOnnx("its average counts padding that depends on open sizes")
+                raise NotInOnnx("the average counts padding that depends on open sizes")
             if ceil_mode and stride + after > k:
-                raise NotInOnnx("its last window may be beyond the padding, and its size is open")
+                raise NotInOnnx(
+                    "the last window may exceed the padding, and the size of the axis is open"
+                )
             ceil = int(ceil_mode)
             found.append((before, after))
             factors.append(np.ones(1))
@@ -114,7 +116,7 @@ def _windows(
         found.append((before, max(int(first[-1]) + k - size, 0)))
         factors.append(k / (np.minimum(first + k, size + before) - first))
     if any(max(pair) >= k for pair, k in zip(found, kernel, strict=True)):
-        raise NotInOnnx("a window has padding alone")
+        raise NotInOnnx("a window contains only padding")
     factor = functools.reduce(np.multiply.outer, factors)
     return found, ceil, factor if counts_padding and (factor != 1).any() else None
 
@@ -127,7 +129,7 @@ def _adaptive(
     if any(
         size == UNKNOWN and n not in (1, UNKNOWN) for size, n in zip(sizes, wanted, strict=True)
     ):
-        raise NotInOnnx("the sizes of its windows depend on open sizes")
+        raise NotInOnnx("the sizes of the windows depend on open sizes")
     for at, (size, number) in enumerate(zip(sizes, wanted, strict=True)):
         if size == number:
             continue
@@ -158,12 +160,12 @@ def max_pool_with_index(
 ) -> tuple[Value, Value]:
     sizes = sizes_of(x)[2:]
     if UNKNOWN in sizes:
-        raise NotInOnnx("the places of its maxima depend on open sizes")
+        raise NotInOnnx("the indices of the maxima depend on open sizes")
     if global_pooling or (adaptive and set(kernel_size) == {1}):
         kernel_size, strides, pads = sizes, sizes, [(0, 0)] * len(sizes)
     elif adaptive:
         if any(size % n for size, n in zip(sizes, kernel_size, strict=True)):
-            raise NotInOnnx("its windows have different sizes")
+            raise NotInOnnx("the windows have different sizes")
         kernel_size = tuple(size // n for size, n in zip(sizes, kernel_size, strict=True))
         strides, pads = kernel_size, [(0, 0)] * len(sizes)
     else:

@@ -24,7 +24,9 @@ def dropout(emit: Nodes, x: Value, p: float, is_test: bool, mode: str) -> Value:
         return x
     if is_test:
         return emit("Mul", x, emit.number(1 - p, x))
-    raise NotInOnnx("it is in training; write a program for tests: Program.clone(for_test=True)")
+    raise NotInOnnx(
+        "the operator is in training mode; write a program for tests: Program.clone(for_test=True)"
+    )
 
 
 def _seed(seed: int) -> dict[str, Any]:

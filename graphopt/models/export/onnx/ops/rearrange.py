@@ -30,7 +30,7 @@ def tile(emit: Nodes, x: Value, repeat_times: Ints, types: Sequence[Tensor]) -> 
         x, times = emit.unsqueeze(x, *range(rank_of(types[0]) - rank)), emit.ints(repeat_times)
         given = sizes_of(repeat_times)
         if UNKNOWN in given:
-            raise NotInOnnx("how many axes it repeats is known only when the model runs")
+            raise NotInOnnx("the number of repeated axes is known only when the model runs")
         missing = rank_of(types[0]) - (given or (1,))[0]
         ones = emit.ints([1] * missing)
         return emit("Tile", x, emit("Concat", ones, times, axis=0) if missing else times)
@@ -69,7 +69,7 @@ def roll(emit: Nodes, x: Value, shifts: IntTuple, axis: IntTuple) -> Value:
             x = _roll(emit, x, shift, at, sizes[at], emit.size(x, at))
         return x
     if UNKNOWN in sizes:
-        raise NotInOnnx("it rolls the flat tensor, and a size is open")
+        raise NotInOnnx("the operator rolls the flattened tensor, and a size is open")
     count = int(np.prod(sizes))
     flat = _roll(emit, emit.reshape(x, [-1]), shifts[0], 0, count, emit.ints([count]))
     return emit.reshape(flat, emit.ints(sizes))
@@ -140,10 +140,10 @@ def set_value(
         return emit.reshape(written, emit.ints(sizes))
     whole = [part == slice(None) for part in place]
     if any(size == UNKNOWN and not kept for size, kept in zip(sizes, whole, strict=True)):
-        raise NotInOnnx("an axis of which it writes a part has an open size")
+        raise NotInOnnx("a partly written axis has an open size")
     cut = [axis for axis in range(rank) if not whole[axis]]
     if len(cut) > 1:
-        raise NotInOnnx("it writes a part of several axes, and a size is open")
+        raise NotInOnnx("several axes are partly written, and a size is open")
     if not cut:
         return emit("Expand", value, emit.shape(input))
     (axis,) = cut

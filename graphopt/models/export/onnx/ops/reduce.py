@@ -111,7 +111,7 @@ def reduce_as(emit: Nodes, x: Value, target: Value) -> Value:
     sizes, own = sizes_of(target), sizes_of(x)
     outer = len(own) - len(sizes)
     if UNKNOWN in sizes:
-        raise NotInOnnx("which axes it adds up depends on an open size")
+        raise NotInOnnx("the choice of the summed axes depends on an open size")
     inner = [outer + at for at, size in enumerate(sizes) if size == 1]
     axes = [*range(outer), *inner]
     if not axes:

@@ -16,7 +16,7 @@ def gather_nd(emit: Nodes, x: Value, index: Value) -> Value:
 
 def _check_depth(index: Value) -> None:
     if sizes_of(index)[-1] == 0:
-        raise NotInOnnx("its index names no axis")
+        raise NotInOnnx("the last axis of the index has size 0")
 
 
 @exports(ops.ScatterNdAdd, wide=True)
@@ -78,9 +78,9 @@ def put_along_axis(
     own, other = sizes_of(x), sizes_of(index)
     at = normalize_axis(axis, len(own))
     if reduce not in REDUCTIONS or not (include_self or reduce == "assign"):
-        raise NotInOnnx("ONNX does not combine elements this way")
+        raise NotInOnnx(f"ONNX has no reduction {reduce!r} with include_self={include_self}")
     if any(a < b for i, (a, b) in enumerate(zip(own, other, strict=True)) if i != at):
-        raise NotInOnnx("its index is larger than x")
+        raise NotInOnnx("the index is larger than x")
     sizes = [emit.size(index if i == at else x, i) for i in range(len(own))]
     shape = emit.join_sizes(sizes)
     places, updates = emit("Expand", index, shape), emit("Expand", value, shape)

@@ -73,7 +73,7 @@ def squeeze(emit: Nodes, x: Value, axis: IntTuple) -> Value:
     sizes = sizes_of(x)
     candidates = normalize_axes(axis, len(sizes)) if axis else range(len(sizes))
     if not axis and UNKNOWN in sizes:
-        raise NotInOnnx("which of its axes have the size 1 is known only when the model runs")
+        raise NotInOnnx("the axes of size 1 are known only when the model runs")
     ones = (1, UNKNOWN) if axis else (1,)
     return emit.squeeze(x, *(i for i in candidates if sizes[i] in ones))
 

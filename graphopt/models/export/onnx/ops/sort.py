@@ -82,7 +82,7 @@ def nanmedian(emit: Nodes, x: Value, axis: tuple[int, ...], keepdim: bool, mode:
     rank, sizes = len(sizes_of(x)), sizes_of(x)
     axes = normalize_axes(axis, rank) if axis else tuple(range(rank))
     if 0 in (sizes[i] for i in axes):
-        raise NotInOnnx("it has no elements")
+        raise NotInOnnx("the tensor has no elements")
     kept = [i for i in range(rank) if i not in axes]
     moved = emit.transpose(x, [*kept, *axes])
     rows = emit.reshape(moved, [*[0] * len(kept), -1]) if len(axes) != 1 else moved
@@ -126,7 +126,7 @@ def histogram(
     density: bool,
 ) -> Value:
     if 0 in sizes_of(x):
-        raise NotInOnnx("it has no elements")
+        raise NotInOnnx("the tensor has no elements")
     wide = "float64" if not dtype_of(x).is_floating else dtype_of(x)
     x = emit.cast(emit.reshape(x, [-1]), wide if wide in ("float32", "float64") else "float32")
     low, high = emit.number(min, x), emit.number(max, x)

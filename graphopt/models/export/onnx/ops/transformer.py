@@ -33,7 +33,7 @@ def fused_dot_product_attention(
     transpose_k: bool,
 ) -> Value:
     if dropout_probability and not is_test:
-        raise NotInOnnx("it drops elements in training")
+        raise NotInOnnx("the operator is in training mode, with dropout")
     ranks = {len(sizes_of(value)) for value in (q, k, v)}
     kept = 1 - dropout_probability if dropout_implementation != "upscale_in_train" else 1.0
     if emit.shared.opset >= ATTENTION and ranks == {4} and _is_plain(mask, fill):

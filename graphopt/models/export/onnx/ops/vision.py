@@ -57,7 +57,7 @@ def interpolate(
     # ONNX Runtime multiplies sizes in float32, which is exact for these scales
     exact = single_scale or all(float(by * 16).is_integer() for by in scales)
     if not (by_size or exact) and UNKNOWN in old:
-        raise NotInOnnx("its scale is no multiple of 1 / 16, and a size of its images is open")
+        raise NotInOnnx("the scale is not a multiple of 1 / 16, and an image size is open")
     if by_size:
         spatial = emit.ints(wanted) if spatial is None else spatial
         front = emit("Shape", images, start=0, end=3 if flat else 2)
@@ -89,7 +89,7 @@ def _by_size(
         return not (scales and UNKNOWN in wanted)
     if UNKNOWN in (*old, *wanted):
         if UNKNOWN not in wanted:
-            raise NotInOnnx("it has a size and a scale, and a size of its images is open")
+            raise NotInOnnx("both size and scale are set, and an image size is open")
         return False
     spaced = all(
         new == 1 or math.isclose(new / size, scale, rel_tol=1e-6)
@@ -99,7 +99,7 @@ def _by_size(
         int(np.float32(size) * np.float32(scale)) for size, scale in zip(old, scales, strict=True)
     ]
     if not spaced and made != list(wanted):
-        raise NotInOnnx("its scale does not give its size")
+        raise NotInOnnx("the scale contradicts the size")
     return spaced
 
 
@@ -123,7 +123,7 @@ def _positions(
         where = "align_corners"
     elif mode == "bicubic" or align_mode == 0:
         if mode == "bicubic" and 1 in wanted:
-            raise NotInOnnx("a bicubic image of one row or column")
+            raise NotInOnnx("a bicubic image has one row or column")
         where = "half_pixel" if mode == "bicubic" else "pytorch_half_pixel"
     else:
         where = "asymmetric"
@@ -144,7 +144,7 @@ def grid_sample(
 @exports(ops.AffineGrid, open=("output_shape",))
 def affine_grid(emit: Nodes, theta: Value, output_shape: Ints, align_corners: bool) -> Value:
     if align_corners and not isinstance(output_shape, Value) and 1 in output_shape[2:]:
-        raise NotInOnnx("its grid has one row or column, which ONNX puts at the edge")
+        raise NotInOnnx("the grid has one row or column, which ONNX places at the edge")
     sizes = emit.ints(output_shape)
     return emit("AffineGrid", theta, sizes, align_corners=int(align_corners))
 
@@ -160,7 +160,7 @@ def unfold(
 ) -> Value:
     sizes = sizes_of(x)
     if UNKNOWN in sizes[1:]:
-        raise NotInOnnx("the sizes of its images are open")
+        raise NotInOnnx("an image size is open")
     pads = ops.unfold_pads(paddings, kernel_sizes)
     places: list[np.ndarray[Any, Any]] = []
     for size, k, stride, d, pad in zip(
@@ -209,7 +209,7 @@ def pixel_unshuffle(emit: Nodes, x: Value, downscale_factor: int, data_format: s
     rest = list(sizes_of(x)[1:])
     channels = rest.pop(-1 if last else 0)
     if UNKNOWN in (channels, *rest):
-        raise NotInOnnx("the sizes of its images are open")
+        raise NotInOnnx("an image size is open")
     h, w = rest
     images = channels_first(emit, x, data_format)
     apart = emit.reshape(images, [0, channels, h // r, r, w // r, r])
@@ -233,7 +233,7 @@ def channel_shuffle(emit: Nodes, x: Value, groups: int, data_format: str) -> Val
 def space_to_depth(emit: Nodes, x: Value, blocksize: int) -> Value:
     c, h, w = sizes_of(x)[1:]
     if UNKNOWN in (c, h, w):
-        raise NotInOnnx("the sizes of its images are open")
+        raise NotInOnnx("an image size is open")
     b = blocksize
     apart = emit.reshape(x, [0, b, b, c // (b * b), h, w])
     # Paddle writes larger images with fewer channels, and then declares smaller ones with more
@@ -250,7 +250,7 @@ def temporal_shift(
     last = is_channels_last(data_format)
     channels = sizes_of(x)[3 if last else 1]
     if channels == UNKNOWN:
-        raise NotInOnnx("the number of its channels is open")
+        raise NotInOnnx("the number of channels is open")
     first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)
     sizes = [emit.size(x, axis) for axis in ((1, 2) if last else (2, 3))]
     videos = emit.reshape(images, [-1, seg_num, channels, *sizes])

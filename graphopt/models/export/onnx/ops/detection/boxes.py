@@ -22,7 +22,7 @@ def _of_sizes(op_class: type[PdOp]) -> None:
         for name, value in values.items():
             if isinstance(value, Value):
                 if UNKNOWN in sizes_of(value)[2:]:
-                    raise NotInOnnx("its boxes depend on open sizes")
+                    raise NotInOnnx("the boxes depend on open sizes")
                 shape = [max(size, 1) for size in sizes_of(value)]
                 given[name] = np.zeros(shape, dtype_of(value).numpy)
         return tuple(emit.constant(np.array(each)) for each in call_rule(RULES[op_class], given))

@@ -44,7 +44,7 @@ def _choose_boxes(
 
 def _check(eta: float) -> None:
     if eta < 1:
-        raise NotInOnnx("its threshold changes from box to box")
+        raise NotInOnnx("the threshold changes from box to box (eta < 1)")
 
 
 def _at_most(emit: Nodes, count: int, size: Value) -> Value:
@@ -267,7 +267,7 @@ def generate_proposals(
 ) -> tuple[Value, Value, Value]:
     _check(eta)
     if nms_thresh <= 0:
-        raise NotInOnnx("it keeps boxes that cover each other")
+        raise NotInOnnx("nms_thresh is 0 or less")
     extra = 1.0 if pixel_offset else 0.0
     marks = emit.reshape(emit.transpose(scores, (0, 2, 3, 1)), [0, -1])
     kinds, rows, columns = (emit.size(scores, axis) for axis in (1, 2, 3))

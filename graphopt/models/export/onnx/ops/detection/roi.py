@@ -41,7 +41,7 @@ class _Boxes:
         self, emit: Nodes, x: Value, boxes: Value, boxes_num: Value, height: int, width: int
     ) -> None:
         if sizes_of(boxes)[0] == 0:
-            raise NotInOnnx("it has no boxes")
+            raise NotInOnnx("the number of boxes is 0")
         self.emit, self.x, self.counts = emit, x, (height, width)
         self.images = emit("Gather", x, owners_of(emit, boxes_num, boxes), axis=0)
 

@@ -33,7 +33,7 @@ def yolo_box(
 ) -> tuple[Value, Value]:
     rows, columns = sizes_of(x)[2:]
     if UNKNOWN in (rows, columns):
-        raise NotInOnnx("the sizes of its images are open")
+        raise NotInOnnx("an image size is open")
     sizes = np.asarray(anchors).reshape(-1, 2)
     count, dtype = len(sizes), dtype_of(x)
     first = count if iou_aware else 0

@@ -36,7 +36,7 @@ def _known_rows(x: Value) -> int:
     rows = sizes_of(x)[-2]
     if rows < 1:
         raise NotInOnnx(
-            "its matrices are empty" if rows == 0 else "the size of its matrices is open"
+            "the matrices are empty" if rows == 0 else "the size of the matrices is open"
         )
     return rows
 
@@ -192,7 +192,7 @@ def slogdet(emit: Nodes, x: Value) -> Value:
 def lu(emit: Nodes, x: Value) -> tuple[Value, Value, Value]:
     rows, columns = sizes_of(x)[-2:]
     if rows != columns:
-        raise NotInOnnx("its matrices are not square")
+        raise NotInOnnx("the matrices are not square")
     rows = _known_rows(x)
     flat = emit("Reshape", x, emit.ints([-1, rows, rows]))
     both, pivots, swaps = eliminate(emit, flat, rows, above=False)

@@ -29,7 +29,7 @@ def _check_broadcasts(inputs: tuple[Value, ...], terms: list[str]) -> None:
         for letter, size in zip(before + after, ends, strict=True):
             sizes.setdefault(letter, set()).add(size)
     if len(ranks) > 1 or any(1 in found and len(found) > 1 for found in sizes.values()):
-        raise NotInOnnx("its operands broadcast, which those of ONNX's Einsum do not")
+        raise NotInOnnx("the operands broadcast, which ONNX's Einsum does not support")
 
 
 @exports(ops.Diagonal)
@@ -39,7 +39,7 @@ def diagonal(emit: Nodes, input: Value, offset: int, axis1: int, axis2: int) -> 
     first, second = normalize_axis(axis1, rank), normalize_axis(axis2, rank)
     rows, columns = sizes[first], sizes[second]
     if UNKNOWN in (rows, columns):
-        raise NotInOnnx("the sizes of its matrices are open")
+        raise NotInOnnx("the sizes of the matrices are open")
     others = [axis for axis in range(rank) if axis not in (first, second)]
     last = emit.transpose(input, [*others, first, second])
     flat = emit.reshape(last, [*[0] * len(others), rows * columns])
@@ -61,13 +61,13 @@ def place_on_diagonal(emit: Nodes, vectors: Value, offset: int, fill: Value) -> 
     """Build matrices in two new last axes, with the last axis of `vectors` on a diagonal."""
     length = sizes_of(vectors)[-1]
     if length == UNKNOWN:
-        raise NotInOnnx("the length of its diagonal is open")
+        raise NotInOnnx("the length of the diagonal is open")
     size, numbers = length + abs(offset), np.arange(length)
     source, on = np.zeros((size, size), np.int64), np.zeros((size, size), bool)
     place = numbers - min(offset, 0), numbers + max(offset, 0)
     source[place], on[place] = numbers, True
     if not length:
-        raise NotInOnnx("its diagonal is empty")
+        raise NotInOnnx("the diagonal is empty")
     spread = emit("Gather", vectors, emit.constant(source), axis=len(sizes_of(vectors)) - 1)
     return emit("Where", emit.constant(on), spread, fill)
 
@@ -82,7 +82,7 @@ def diag(emit: Nodes, x: Value, offset: int, padding_value: float) -> Value:
 @exports(ops.Cross, wide=True)
 def cross(emit: Nodes, x: Value, y: Value, axis: int) -> Value:
     if len(sizes_of(x)) != len(sizes_of(y)):
-        raise NotInOnnx("its operands have different ranks")
+        raise NotInOnnx("the operands have different ranks")
     at = ops.cross_axis(sizes_of(x), axis)
 
     def turn_axes(value: Value, *order: int) -> Value:

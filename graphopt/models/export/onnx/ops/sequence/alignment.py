@@ -147,7 +147,7 @@ def warpctc(
     """Scan the log-probability of all paths to each state: the labels, with blanks around each."""
     longest = sizes_of(label)[1]
     if longest in (UNKNOWN, 0):
-        raise NotInOnnx("the length of its labels is open, or 0")
+        raise NotInOnnx("the length of the labels is open, or 0")
     count, impossible = 2 * longest + 1, emit.number(IMPOSSIBLE, logits)
     label, steps, length = (
         emit.cast(value, "int64") for value in (label, logits_length, labels_length)

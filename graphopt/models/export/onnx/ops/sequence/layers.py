@@ -39,7 +39,7 @@ def each(emit: Nodes, values: Value, owners: Value) -> Value:
 def check_rows(x: Value) -> None:
     """Raise NotInOnnx for a tensor without rows, which ONNX Runtime cannot handle."""
     if x.shape is not None and sizes_of(x)[0] == 0:
-        raise NotInOnnx("its sequences have no rows")
+        raise NotInOnnx("the sequences have no rows")
 
 
 def combine_rows(
@@ -125,7 +125,7 @@ def sequence_conv(
 def sequence_row_conv(emit: Nodes, x: Value, lengths: Value, filter: Value) -> Value:
     steps = sizes_of(filter)[0]
     if steps < 0:
-        raise NotInOnnx("the number of steps that it looks ahead is open")
+        raise NotInOnnx("the number of look-ahead steps is open")
     around = _around(emit, x, lengths, 0, steps)
     return emit("ReduceSum", emit("Mul", around, filter), emit.ints([1]), keepdims=0)
 

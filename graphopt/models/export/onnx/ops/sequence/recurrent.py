@@ -42,13 +42,13 @@ def rnn(
     proj_size: int,
 ) -> tuple[Value, ...]:
     if 0 in sizes_of(x):
-        raise NotInOnnx("it has no steps or no sequences")
+        raise NotInOnnx("the number of steps or of sequences is 0")
     if proj_size:
-        raise NotInOnnx("its hidden states are projected")
+        raise NotInOnnx("the hidden states are projected (proj_size)")
     if dropout_prob and not is_test and num_layers > 1:
-        raise NotInOnnx("it drops elements in training")
+        raise NotInOnnx("the operator is in training mode, with dropout")
     if sequence_length is not None and not zero_padding:
-        raise NotInOnnx("it goes on in the padding")
+        raise NotInOnnx("the recurrence continues through the padding (zero_padding is False)")
     directions = 2 if is_bidirec else 1
     scans = num_layers * directions
     attrs: dict[str, Any] = {"hidden_size": hidden_size}
@@ -180,7 +180,7 @@ def gru_unit(
 def _known_size(weight: Value) -> int:
     size = sizes_of(weight)[0]
     if size == UNKNOWN:
-        raise NotInOnnx("the size of its states is open")
+        raise NotInOnnx("the size of the states is open")
     return size
 
 
@@ -291,7 +291,7 @@ def sequence_lstmp(
 ) -> tuple[Value, Value]:
     rows, wide = sizes_of(weight)
     if UNKNOWN in (rows, wide):
-        raise NotInOnnx("the size of its states is open")
+        raise NotInOnnx("the size of the states is open")
     size, numbers = wide // 4, emit.reshape(bias, [-1])
     checks = [
         emit.cut(numbers, [0], [(4 + at) * size], [(5 + at) * size]) if use_peepholes else None

@@ -23,7 +23,7 @@ class _Steps:
 
     def __init__(self, emit: Nodes, emission: Value, lengths: Value) -> None:
         if 0 in sizes_of(emission):
-            raise NotInOnnx("its sequences have no steps")
+            raise NotInOnnx("the sequences have no steps")
         self.emit, self.emission = emit, emission
         self.is_padded = len(sizes_of(emission)) == 3
         self.axis = len(sizes_of(emission)) - 1
