@@ -146,24 +146,24 @@ def zipped(*names: str) -> bytes:
     ("data", "words"),
     [
         (b"\x08\x08\x12\x07pytorch\x1a\x051.0.0", "expected a graph, found none"),
-        (b"PK\x03\x04\x14", "this is a zip file, and a damaged one"),
-        (zipped("m/data.pkl", "m/version"), "this is a checkpoint of PyTorch, which holds arrays"),
-        (zipped("m/data.pkl", "m/code/a.py"), "this is a model of TorchScript; torch.onnx.export"),
-        (zipped("x.npy"), "this is arrays of NumPy (.npz), not a model; --params and --input"),
-        (zipped("config.json", "model.weights.h5"), "this is a model of Keras; tf2onnx"),
+        (b"PK\x03\x04\x14", "this is a damaged zip file"),
+        (zipped("m/data.pkl", "m/version"), "this is a PyTorch checkpoint, which holds arrays"),
+        (zipped("m/data.pkl", "m/code/a.py"), "this is a TorchScript model; export the model"),
+        (zipped("x.npy"), "this is NumPy arrays (.npz), not a model; give the file to"),
+        (zipped("config.json", "model.weights.h5"), "this is a Keras model; convert the model"),
         (zipped("a.txt"), "this is a zip file; unpack it first"),
-        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80", "this is a checkpoint of PyTorch"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80", "this is a PyTorch checkpoint"),
         (b"\x80\x04}\x94.", "this is a pickle (.pdparams, .pdopt, paddle.save)"),
-        (b"\x08\x01\x12\x02\x0a\x00", "this is a model of TensorFlow; tf2onnx makes ONNX of it"),
+        (b"\x08\x01\x12\x02\x0a\x00", "this is a TensorFlow model; convert the model to ONNX"),
         (
             b"\x0a\x08\x0a\x01x\x12\x03Add",
-            "this is a model of TensorFlow; tf2onnx makes ONNX of it",
+            "this is a TensorFlow model; convert the model to ONNX",
         ),
-        (b"\x1c\x00\x00\x00TFL3\x00", "this is a model of TensorFlow Lite; tf2onnx"),
-        (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, as of Keras"),
+        (b"\x1c\x00\x00\x00TFL3\x00", "this is a TensorFlow Lite model; convert the model"),
+        (b"\x89HDF\r\n\x1a\n", "this is an HDF5 file, such as a Keras model"),
         (b"\x02\x00\x00\x00\x00\x00\x00\x00{}..", "this is parameters as .safetensors"),
-        (b"ML\xefR\x0dStableHLO", "this is bytecode of MLIR, as of StableHLO"),
-        (b"<net name='x'>\n", "this is a model of OpenVINO"),
+        (b"ML\xefR\x0dStableHLO", "this is MLIR bytecode, such as StableHLO"),
+        (b"<net name='x'>\n", "this is an OpenVINO model"),
         (b'{"cells": [], "nbformat": 4}', "this is a notebook"),
         (b"import paddle\n", "this is a Python script, not a saved model; graphopt run SCRIPT"),
         (b"some words\n", "this is a text file, not a saved model; graphopt run SCRIPT.py"),
@@ -189,7 +189,7 @@ def test_other_kinds_than_arrays(tmp_path: Path) -> None:
     assert onnx in error("run", model, "--input", tmp_path / "m.onnx")
     assert onnx in graphopt("replay", tmp_path / "m.onnx")[2]
     (tmp_path / "m.onnx").unlink()
-    assert "this is a model of TensorFlow" in error("info", tmp_path)
+    assert "this is a TensorFlow model" in error("info", tmp_path)
 
 
 def test_an_onnx_file(tmp_path: Path) -> None:

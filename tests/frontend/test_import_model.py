@@ -187,13 +187,15 @@ def test_paths_that_mean_no_model(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"looked for .*none, .*none\.pdmodel"):
         paddle.import_model(tmp_path / "none")
     (tmp_path / "notes.json").write_text("{}")
-    with pytest.raises(FileNotFoundError, match=r"it has 'notes\.json'"):
+    with pytest.raises(FileNotFoundError, match=r"the folder has 'notes\.json'"):
         paddle.import_model(tmp_path)
     for name in ("a", "b"):
         shutil.copy(LENET / "model.pdmodel", tmp_path / f"{name}.pdmodel")
-    with pytest.raises(ValueError, match=r"holds 2 models, give one of them: .*a, .*b"):
+    with pytest.raises(ValueError, match=r"holds 2 models; give the path of one: .*a, .*b"):
         paddle.import_model(tmp_path)
-    with pytest.raises(FormatError, match=r"expected a parameter file beside it .* 10 stored"):
+    with pytest.raises(
+        FormatError, match=r"expected a parameter file next to the program .* 10 stored"
+    ):
         paddle.import_model(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="no parameters at"):
         paddle.import_model(tmp_path / "a", "elsewhere")

@@ -355,7 +355,7 @@ def test_files_of_other_formats_are_named(tmp_path: Path) -> None:
 def test_parameters_that_do_not_belong_are_refused(tmp_path: Path) -> None:
     alone = tmp_path / "alone.pdmodel"
     alone.write_bytes(LENET.read_bytes())
-    with pytest.raises(FormatError, match="expected a parameter file beside it"):
+    with pytest.raises(FormatError, match="expected a parameter file next to the program"):
         load_model(alone)
     params = LENET.with_suffix(".pdiparams").read_bytes()
     other = MODELS / "infer_bert_mini" / "model.pdiparams"

@@ -256,7 +256,7 @@ def test_functions_do_not_grow_without_end(tmp_path: Path) -> None:
     nodes = [helper.make_node("F0", ["x"], ["y"], domain="own")]
     model = made(nodes, [value("x", [2])], [value("y", [2])], functions=functions)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(LimitError, match="at most 1000 nodes when functions are written out"):
+    with pytest.raises(LimitError, match="at most 1000 nodes after functions are inlined"):
         load_model(tmp_path / "m.onnx", limits=Limits(operators=1000))
 
 
@@ -507,10 +507,10 @@ def test_tensors_in_another_file(tmp_path: Path) -> None:
         ("../w.bin", {}, UnsafeError, "stored in the folder"),
         ("/etc/passwd", {}, UnsafeError, "stored in the folder"),
         ("link", {}, UnsafeError, "stored in the folder"),
-        ("gone.bin", {}, FormatError, "which is not there"),
+        ("gone.bin", {}, FormatError, "which does not exist"),
         ("w.bin", {"offset": 1}, FormatError, "expected bytes 1..33 of"),
         ("w.bin", {"length": 31}, FormatError, "expected 32 bytes in 'w.bin', found 31"),
-        ("w.bin", {"offset": -8}, FormatError, "expected a number of bytes as offset"),
+        ("w.bin", {"offset": -8}, FormatError, "expected offset to be a number of bytes"),
     ],
 )
 def test_files_that_tensors_may_not_be_in(
@@ -534,14 +534,22 @@ def changed(change: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
-        (lambda m: m.graph.node[0].input.__setitem__(0, "later"), FormatError, "nothing before it"),
+        (
+            lambda m: m.graph.node[0].input.__setitem__(0, "later"),
+            FormatError,
+            "no input, .* defines",
+        ),
         (lambda m: m.graph.node[0].output.__setitem__(0, "x"), FormatError, "defined once"),
-        (lambda m: m.graph.initializer[0].dims.append(-1), FormatError, "expected sizes from 0"),
+        (
+            lambda m: m.graph.initializer[0].dims.append(-1),
+            FormatError,
+            "expected sizes of 0 or more",
+        ),
         (lambda m: m.graph.initializer[0].dims.append(2**62), LimitError, "at most .* bytes"),
         (lambda m: m.graph.initializer[0].dims.extend([1] * 9), LimitError, "at most 9 dimensions"),
         (lambda m: m.graph.initializer[0].dims.append(3), FormatError, "expected 96 bytes"),
         (lambda m: m.ClearField("graph"), FormatError, "expected a graph"),
-        (lambda m: m.opset_import[0].__setattr__("version", 99), UnsupportedError, "version 99"),
+        (lambda m: m.opset_import[0].__setattr__("version", 99), UnsupportedError, "opset 99"),
         (
             lambda m: m.graph.input[0].type.tensor_type.__setattr__("elem_type", 8),
             UnsupportedError,

@@ -32,7 +32,10 @@ def test_wrong_names_are_named() -> None:
     close = r"variable images: .*; 'image' was fed, .*; did you mean 'images'\?"
     with pytest.warns(UserWarning), pytest.raises(FeedError, match=close):
         exe.run(feed={"image": zeros(1, 2), "label": zeros(1, 2)}, fetch_list=fetches)
-    with pytest.warns(UserWarning), pytest.raises(FeedError, match="it takes images, label"):
+    with (
+        pytest.warns(UserWarning),
+        pytest.raises(FeedError, match="the program takes images, label"),
+    ):
         exe.run(feed={"q": zeros(1, 2), "label": zeros(1, 2)}, fetch_list=fetches)
     parallel = static.CompiledProgram(static.default_main_program()).with_data_parallel(
         places=static.cpu_places(1)

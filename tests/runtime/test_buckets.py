@@ -128,7 +128,7 @@ def test_wrong_buckets() -> None:
     with pytest.raises(ValueError, match="feed 'x' name time, but sizes has only batch"):
         Buckets({"batch": powers_of_two()}, {"x": ("batch", "time")})
     buckets = Buckets({"batch": powers_of_two()}, {"x": ("batch",), "y": ("batch", None)})
-    with pytest.raises(ValueError, match="feed 'x' has 2 axes, but 1 name for them"):
+    with pytest.raises(ValueError, match="feed 'x' has 2 axes, but axes gives 1 name"):
         buckets.names("x", (-1, 3))
     with pytest.raises(ValueError, match="the program fixes the axis 'batch' to 3"):
         buckets.names("y", (3, 4))

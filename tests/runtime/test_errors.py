@@ -128,7 +128,11 @@ def test_not_a_program_to_compile() -> None:
     [
         (None, AssertionError, "loss name should be set"),
         ("", ValueError, "loss_name ''"),
-        ("nonsense", ValueError, "loss_name 'nonsense' is not the variable.*that is mean_0"),
+        (
+            "nonsense",
+            ValueError,
+            "loss_name 'nonsense' is not the variable.*set loss_name to mean_0",
+        ),
         ("X", ValueError, "loss_name 'X'"),
         (3, TypeError, "loss_name must be the name of the loss"),
     ],

@@ -127,7 +127,7 @@ def test_a_process_that_a_signal_ends(large: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(in_child, "_START", "import os; os.abort()")
     net = training()
     run(net, 2)
-    with pytest.warns(UserWarning, match="stays in its host form"):
+    with pytest.warns(UserWarning, match="keeps its slower host form"):
         run(net, 1)
     why = "the compiling process was ended by signal SIGABRT"
     assert form_of(net) == f"host: the full form did not compile: {why}"

@@ -249,7 +249,7 @@ def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
     net = infer()
     wanted = net.run(feed(), net.out)
     net.run(feed(), net.out)
-    with pytest.warns(UserWarning, match=r"stays in its fast form.*no more memory"):
+    with pytest.warns(UserWarning, match=r"keeps its slower fast form.*no more memory"):
         net.run(feed(), net.out)
     for _ in range(2):  # warnings are errors here
         close(net.run(feed(), net.out)[0], wanted[0])

@@ -42,7 +42,9 @@ def path_of_variable(folder: Path, name: str) -> Path:
     try:
         path = (root / name).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise FormatError(f"{folder}: variable {quote(name)} names no file: {error}") from None
+        raise FormatError(
+            f"{folder}: the name of variable {quote(name)} is not a valid file name: {error}"
+        ) from None
     if path == root or not path.is_relative_to(root):
         raise UnsafeError(
             f"{folder}: expected variable {quote(name)} to be stored in the folder, "
@@ -86,8 +88,8 @@ def read_together(
             check_one_save(contents)
             return contents
     raise FormatError(
-        f"{', '.join(map(str, list(files)[:3]))}: these files are replaced faster than they "
-        "can be read; wait for the save to end"
+        f"{', '.join(map(str, list(files)[:3]))}: another save replaces these files while they are "
+        "read; wait for the save to end"
     )
 
 

@@ -62,19 +62,19 @@ def _in_folder(folder: Path) -> Path:
         return next(iter(models.values()))
     if models:
         raise ValueError(
-            f"{folder} holds {len(models)} models, give one of them: "
+            f"{folder} holds {len(models)} models; give the path of one: "
             f"{', '.join(str(folder / name) for name in sorted(models))}"
         )
     there = sorted(entry.name for entry in folder.iterdir())
     if "saved_model.pb" in there:
         raise UnsupportedError(
-            f"{folder}: this is a model of TensorFlow; tf2onnx makes ONNX of it, which graphopt "
-            "reads; or save the model with Paddle"
+            f"{folder}: this is a TensorFlow model; convert the model to ONNX with tf2onnx, or "
+            "save the model with Paddle"
         )
     shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
     raise FileNotFoundError(
         f"no model: {folder} has neither a __model__ nor a .pdmodel, .json or .onnx program; "
-        f"it {f'has {shown}' if shown else 'is empty'}"
+        f"the folder {f'has {shown}' if shown else 'is empty'}"
     )
 
 

@@ -7,30 +7,32 @@ import struct
 import zipfile
 from io import BytesIO
 
-_BY_ONNX = "tf2onnx makes ONNX of it, which graphopt reads; or save the model with Paddle"
-_ONNX = "an ONNX file, which is a model with its parameters; give it as the model"
-_TENSORFLOW = f"a model of TensorFlow; {_BY_ONNX}"
+_BY_ONNX = "convert the model to ONNX with tf2onnx, or save the model with Paddle"
+_ONNX = "an ONNX file, which is a model with its parameters; give this file as the model"
+_TENSORFLOW = f"a TensorFlow model; {_BY_ONNX}"
 _TORCH = (
-    "a checkpoint of PyTorch, which holds arrays and no program; save the model with Paddle, and "
-    "the arrays by name as .npz or .safetensors, which --params takes"
+    "a PyTorch checkpoint, which holds arrays and no program; save the model with Paddle, and "
+    "the arrays by name as .npz or .safetensors for --params"
 )
 _SCRIPT = (
-    "a model of TorchScript; torch.onnx.export makes ONNX of a model, which graphopt reads; or "
-    "save the model with Paddle"
+    "a TorchScript model; export the model to ONNX with torch.onnx.export, or save the model "
+    "with Paddle"
 )
 
-_DAMAGED = "a zip file, and a damaged one"
-_NPZ = "arrays of NumPy (.npz), not a model; --params and --input take them"
-_NPY = "an array of NumPy, not a model; --input takes it"
-_SAFETENSORS = "parameters as .safetensors, without a program; --params takes it beside one"
+_DAMAGED = "a damaged zip file"
+_NPZ = "NumPy arrays (.npz), not a model; give the file to --params or --input"
+_NPY = "a NumPy array, not a model; give the file to --input"
+_SAFETENSORS = (
+    "parameters as .safetensors, without a program; give the file to --params, with a model"
+)
 
 # The first bytes of files given by mistake. A ProgramDesc begins with its blocks, 0x0a.
 _STARTS = {
-    b"\x89HDF": f"an HDF5 file, as of Keras; {_BY_ONNX}",
+    b"\x89HDF": f"an HDF5 file, such as a Keras model; {_BY_ONNX}",
     b"\x1f\x8b": "a gzip file; unpack it first",
     b"\x93NUMPY": _NPY,
     b"GGUF": "a GGUF file, which holds arrays and no program; save the model with Paddle",
-    b"ML\xefR": "bytecode of MLIR, as of StableHLO, which XLA reads; give the model it was made of",
+    b"ML\xefR": "MLIR bytecode, such as StableHLO; give the model that the file was exported from",
     b"%PDF": "a PDF document, not a model",
     b"\x89PNG": "an image, not a model; --input takes arrays (.npz, .npy)",
     b"\xff\xd8\xff": "an image, not a model; --input takes arrays (.npz, .npy)",
@@ -58,7 +60,7 @@ def foreign_kind(data: bytes) -> str | None:
         # the version of a SavedModel is 1, which no ONNX file has had since 2017
         return _TENSORFLOW if data.startswith(b"\x08\x01\x12") else _ONNX
     if data[4:8] == b"TFL3":
-        return f"a model of TensorFlow Lite; {_BY_ONNX}"
+        return f"a TensorFlow Lite model; {_BY_ONNX}"
     if len(data) > 8 and data[8:9] == b"{" and 0 < struct.unpack("<Q", data[:8])[0] < len(data):
         return _SAFETENSORS
     if _GRAPH_DEF.match(data):
@@ -88,7 +90,7 @@ def _zip_kind(data: bytes) -> str:
     if any(name.endswith("/data.pkl") or name == "data.pkl" for name in names):
         return _SCRIPT if any("/code/" in name for name in names) else _TORCH
     if "model.weights.h5" in names:
-        return f"a model of Keras; {_BY_ONNX}"
+        return f"a Keras model; {_BY_ONNX}"
     if names and all(name.endswith(".npy") for name in names):
         return _NPZ
     return "a zip file; unpack it first"
@@ -108,7 +110,7 @@ def _text_kind(data: bytes) -> str | None:
         is_notebook = '"nbformat"' in text
         return "a notebook; graphopt run runs its code as a script" if is_notebook else None
     if "<net " in text[:4096]:
-        return "a model of OpenVINO; give the model that it was made of"
+        return "an OpenVINO model; give the model that the file was converted from"
     if is_ir(text):
         return "a program as text, which graphopt-opt reads, not a saved model"
     if _IMPORT.search(text):

@@ -83,7 +83,10 @@ class _Check:
         trail: dict[int, None] = {}
         while index not in depths:
             if index in trail:
-                raise self._error(f"block {index}", "expected a tree of blocks, found its own heir")
+                raise self._error(
+                    f"block {index}",
+                    "expected a tree of blocks, found a block that contains itself",
+                )
             trail[index] = None
             index = self.blocks[index].parent_idx
         for depth, descendant in enumerate(reversed(trail), depths[index] + 1):

@@ -176,7 +176,7 @@ def read_beside(
 
 def _check_same(loaded: LoadedModel, contents: Mapping[Path, bytes]) -> None:
     if contents[loaded.path] != loaded.content:
-        raise ReplacedError(f"{loaded.path}: another save replaced this file; read it again")
+        raise ReplacedError(f"{loaded.path}: another save replaced this file; load the model again")
 
 
 def refuse_missing_parameters(loaded: LoadedModel) -> None:
@@ -184,9 +184,8 @@ def refuse_missing_parameters(loaded: LoadedModel) -> None:
     stored = stored_variables(loaded.program)
     if stored and loaded.is_inference:
         raise FormatError(
-            f"{loaded.path}: expected a parameter file beside it for the program's {len(stored)} "
-            f"stored variables ({quote(stored[0].name)} ...), found none; name one as params "
-            "(--params)"
+            f"{loaded.path}: expected a parameter file next to the program for its {len(stored)} "
+            f"stored variables ({quote(stored[0].name)} ...), found none; set params (--params)"
         )
 
 

@@ -97,7 +97,7 @@ def read_folder_with(
         tensors[variable.name], end = _read(data, 0, variable, where, limits)
         if end != len(data):
             raise FormatError(
-                f"{where}: byte {end}: expected the end, found {len(data) - end} more"
+                f"{where}: byte {end}: expected the end, found {len(data) - end} bytes more"
             )
     return tensors, contents
 
@@ -107,8 +107,8 @@ def _read(
 ) -> tuple[SavedTensor, int]:
     if variable.kind != VarKind.DENSE_TENSOR:
         raise UnsupportedError(
-            f"{where}: only dense tensors can be loaded as parameters, and this is a variable of "
-            f"kind {variable.kind}; make it dense before saving"
+            f"{where}: only dense tensors can be loaded as parameters, found a variable of kind "
+            f"{variable.kind}; convert the variable to a dense tensor before saving"
         )
     tensor, end = read_tensor(data, offset, where, limits)
     _check_declared(tensor, offset, variable, where)

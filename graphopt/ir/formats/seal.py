@@ -91,6 +91,7 @@ def check_one_save(contents: Mapping[Path, bytes]) -> None:
         first, other = saves.setdefault(which, (save, path))
         if first != save:
             raise FormatError(
-                f"{path} and {other} are of different saves; copy all files of one save together, "
-                "or load each alone and set its values (set_program_state, load_vars)"
+                f"{path} and {other} belong to different saves; copy all files of one save "
+                "together, or load each file separately and set its values (set_program_state, "
+                "load_vars)"
             )

@@ -63,7 +63,8 @@ def read_tensor(
     rows = array.shape[0] if array.ndim else 0
     if lod and lod[-1][-1] != rows:
         raise stream.wire.error(
-            levels_at, f"expected the LoD to end at {rows}, the rows, found {lod[-1][-1]}"
+            levels_at,
+            f"expected the LoD to end at the number of rows, {rows}, found {lod[-1][-1]}",
         )
     return SavedTensor(array, lod), stream.position
 
@@ -160,7 +161,8 @@ class _Stream:
         if code not in _DTYPES:
             raise UnsupportedError(
                 f"{self.wire.source}: byte {at}: the tensor has element type "
-                f"{ELEMENT_TYPE.meanings[code]}, which graphopt has not; cast it before saving"
+                f"{ELEMENT_TYPE.meanings[code]}, which graphopt does not support; cast the tensor "
+                "before saving"
             )
         dtype = _DTYPES[code].numpy
         # Empty tensors may have dimensions too large for any array, so 0 counts as 1 here.

@@ -112,7 +112,9 @@ def export(
         del given["sizes"]
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:
-        raise ValueError(f"the format {name} does not take {', '.join(unused)}; only {PROGRAMS} do")
+        raise ValueError(
+            f"the format {name} does not take {', '.join(unused)}; only {' and '.join(PROGRAMS)} do"
+        )
     if opset is not None and name != "onnx":
         raise ValueError(f"the format {name} does not take opset; only onnx does")
     if reader is not None and name != "pdmodel":

@@ -179,7 +179,7 @@ def test_a_jobset(monkeypatch: pytest.MonkeyPatch) -> None:
         ({**TORCHRUN, "WORLD_SIZE": "four"}, "WORLD_SIZE is 'four'"),
         ({**OF_JAX, "JAX_PROCESS_ID": "2"}, "the trainer id is 2, but this is a job of 2"),
         ({**OF_JAX, "JAX_COORDINATOR_ADDRESS": "train"}, "'train' is not an endpoint"),
-        ({**SLURM, "SLURM_PROCID": "first"}, "which process of Slurm this is: .*'first'"),
+        ({**SLURM, "SLURM_PROCID": "first"}, "process number under Slurm: .*'first'"),
     ],
 )
 def test_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], told: str) -> None:
@@ -192,7 +192,7 @@ def test_refused(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], tol
 def test_another_release_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release of JAX may lack its detection of engines, which is not public."""
     monkeypatch.delattr(ClusterEnv, "auto_detect_unset_distributed_params")
-    with pytest.raises(WorldError, match="which process of Slurm this is: AttributeError"):
+    with pytest.raises(WorldError, match="process number under Slurm: AttributeError"):
         world(monkeypatch, SLURM)
 
 

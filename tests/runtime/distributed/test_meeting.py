@@ -336,7 +336,7 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
     (error,) = job.come(job.world(1, token="other"))
     assert "this port belongs to another job" in str(error)
     (error,) = job.come(job.world(1, trainers=5))
-    assert "trainer 0 expects 2 trainers, this one 5" in str(error)
+    assert "trainer 0 expects 2 trainers, but this trainer expects 5" in str(error)
     with socket.create_connection((HOST, job.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert b"refuse" in stranger.recv(1000)

@@ -28,7 +28,7 @@ class _Body:
         if not isinstance(span, GraphSpan):
             raise FormatError(
                 f"{importer.source}: node {quote(node.name)}: expected {node.type} to have the "
-                f"graph {quote(attribute)}, it has none"
+                f"graph {quote(attribute)}, found none"
             )
         limit = importer.model.reader.wire.limits
         if importer.depth >= limit.block_depth:
@@ -73,8 +73,8 @@ class _Body:
         found = len(self.graph.inputs), len(self.graph.outputs)
         if found != (inputs, outputs):
             raise FormatError(
-                f"{self.importer.source}: node {quote(self.node.name)}: expected its graph to take "
-                f"{inputs} values and to give {outputs}, found {found[0]} and {found[1]}"
+                f"{self.importer.source}: node {quote(self.node.name)}: expected a graph with "
+                f"{inputs} inputs and {outputs} outputs, found {found[0]} and {found[1]}"
             )
 
 
@@ -94,7 +94,7 @@ def _branches(importer: OnnxImporter, node: OnnxNode) -> None:
         body.enter()
         for source, target in zip(body.results(), names, strict=True):
             if importer.is_sequence(source):
-                raise importer.no_sequence(node, "a list of tensors that a branch gives")
+                raise importer.no_sequence(node, "a list of tensors as the output of a branch")
             importer.emit("assign", {"X": [source]}, {"Out": [target]}, {}, node)
         body.leave()
         importer.emit(
@@ -186,8 +186,8 @@ def _scan(importer: OnnxImporter, node: OnnxNode) -> None:
     """Emit a `recurrent`, with states passed between steps and slices of the sequences."""
     if node.version < 9:
         raise UnsupportedError(
-            f"{importer.source}: node {quote(node.name)}: Scan of version 8, which has a batch; "
-            "onnx.version_converter makes another one of it"
+            f"{importer.source}: node {quote(node.name)}: Scan of version 8, which has a batch "
+            "axis, is not supported; convert the model with onnx.version_converter"
         )
     where = f"node {quote(node.name)}"
     names = [importer.read(n, where) for n in node.inputs]

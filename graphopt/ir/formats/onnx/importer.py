@@ -103,7 +103,7 @@ class OnnxImporter:
         for name in filter(self.is_sequence, fetched):
             raise UnsupportedError(
                 f"{self.source}: the output {quote(name)} is a list of tensors, which is not "
-                "supported; give what ConcatFromSequence makes of it"
+                "supported; return the result of ConcatFromSequence instead"
             )
         self._columns(fed, fetched)
         self.program.touch()
@@ -119,15 +119,15 @@ class OnnxImporter:
     def feed(self, value: OnnxValue) -> str:
         """Declare an input of the model."""
         if not isinstance(value.dtype, DType):
-            kind = value.dtype or "of no type"
+            kind = value.dtype or "untyped"
             raise UnsupportedError(
                 f"{self.source}: the input {quote(value.name)} is {kind}, which graphopt has no "
                 "type for"
             )
         if value.shape is None:
             raise UnsupportedError(
-                f"{self.source}: the input {quote(value.name)} has no shape; say how many "
-                "dimensions it has, e.g. with onnx.tools.update_model_dims"
+                f"{self.source}: the input {quote(value.name)} has no shape; set the number of "
+                "dimensions, e.g. with onnx.tools.update_model_dims"
             )
         name = self.define(value.name)
         self.block.vars[name] = Variable(
@@ -150,7 +150,7 @@ class OnnxImporter:
         if self.count > self.model.reader.wire.limits.operators:
             raise LimitError(
                 f"{self.source}: expected at most {self.model.reader.wire.limits.operators} nodes "
-                "when functions are written out, found more"
+                "after functions are inlined, found more"
             )
         function = self.model.functions.get(node.key)
         if function is not None:
@@ -218,7 +218,8 @@ class OnnxImporter:
     def no_sequence(self, node: OnnxNode, what: str) -> UnsupportedError:
         """Return the exception, for the caller to raise, for a use of a list of tensors."""
         return UnsupportedError(
-            f"{self.source}: node {quote(node.name)}: {what} is not supported; use its tensors"
+            f"{self.source}: node {quote(node.name)}: {what} is not supported; use the tensors of "
+            "the list"
         )
 
     def emit(
@@ -247,7 +248,7 @@ class OnnxImporter:
             elif isinstance(value, GraphSpan):
                 raise UnsupportedError(
                     f"{self.source}: node {quote(node.name)}: {node.type} has a graph in "
-                    f"{quote(name)}, which only If, Loop and Scan may have here"
+                    f"{quote(name)}; only If, Loop and Scan may have graphs"
                 )
             elif not isinstance(value, Reference):
                 found[name] = value
@@ -275,13 +276,14 @@ class OnnxImporter:
         """Inline a function's nodes in place of the node that calls it."""
         if node.key in self.calls:
             raise FormatError(
-                f"{self.source}: expected no function to call itself, found {quote(node.type)} "
-                "doing so"
+                f"{self.source}: expected no function to call itself, found {quote(node.type)}, "
+                "which does"
             )
         limit = self.model.reader.wire.limits.block_depth
         if len(self.calls) >= limit:
             raise LimitError(
-                f"{self.source}: expected functions that call each other at most {limit} deep"
+                f"{self.source}: expected function calls nested at most {limit} deep, found deeper "
+                "calls"
             )
         given = [self.visible(name) for name in node.inputs]
         inner: Scope = dict(zip(function.inputs, given, strict=False))
@@ -303,7 +305,8 @@ class OnnxImporter:
         """Copy a result of a function to the caller's variable."""
         if source is None:
             raise FormatError(
-                f"{self.source}: node {quote(node.name)}: its function does not compute all results"
+                f"{self.source}: node {quote(node.name)}: expected the function to compute all "
+                "outputs of the node, found one without a value"
             )
         read = self.materialise(source)
         self.emit("assign", {"X": [read]}, {"Out": [self.declare(target)]}, {}, node)
@@ -349,7 +352,7 @@ class OnnxImporter:
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        raise FormatError(f"{self.source}: expected {quote(name)} to be defined before, it is not")
+        raise FormatError(f"{self.source}: the value {quote(name)} is used before it is defined")
 
     def read(
         self, name: str, reader: str, *, is_setting: bool = False, is_trained: bool = True
@@ -360,7 +363,8 @@ class OnnxImporter:
                 own = scope[name]
                 return self.materialise(own, is_setting=is_setting, is_trained=is_trained)
         raise FormatError(
-            f"{self.source}: {reader} reads {quote(name)}, which nothing before it defines"
+            f"{self.source}: {reader} reads {quote(name)}, which no input, tensor or earlier node "
+            "defines"
         )
 
     def materialise(self, name: str, *, is_setting: bool = False, is_trained: bool = True) -> str:
@@ -369,7 +373,7 @@ class OnnxImporter:
         if tensor is None:
             return name
         if not isinstance(tensor.dtype, DType):
-            raise tensor.error(f"it is {tensor.dtype}, which graphopt has no type for")
+            raise tensor.error(f"the elements are {tensor.dtype}, which graphopt has no type for")
         if _is_number(tensor, is_setting=is_setting):
             self._number(name, tensor)
         else:

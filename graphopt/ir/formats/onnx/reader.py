@@ -134,8 +134,8 @@ def read_onnx(data: bytes, source: str, limits: Limits, folder: Path | None) -> 
     opset = versions.get("", 0)
     if opset and opset not in OPSETS:
         raise UnsupportedError(
-            f"{source}: its operators are of version {opset}, and {OPSETS[0]} to {OPSETS[-1]} are "
-            "read; onnx.version_converter makes another one of it"
+            f"{source}: opset {opset} is not supported, only {OPSETS[0]} to {OPSETS[-1]}; convert "
+            "the model with onnx.version_converter"
         )
     producer = f"{message.get('producer_name', '')} {message.get('producer_version', '')}".strip()
     return OnnxModel(reader, reader.graph_of(message["graph"]), functions, producer, opset)
@@ -173,14 +173,16 @@ class OnnxReader:
         """Convert a graph; raise FormatError for a tensor that has two values."""
         limits, source = self.wire.limits, self.wire.source
         if message.get("sparse_initializer"):
-            raise UnsupportedError(f"{source}: it has sparse tensors, which are not supported")
+            raise UnsupportedError(
+                f"{source}: the graph has sparse tensors, which are not supported"
+            )
         if len(message.get("node", ())) > limits.operators:
             raise LimitError(f"{source}: expected at most {limits.operators} nodes, found more")
         tensors: dict[str, StoredTensor] = {}
         for each in message.get("initializer", ()):
             tensor = stored_tensor(self.wire, each, self.folder)
             if tensor.name in tensors:
-                raise tensor.error("expected one value for it, found another")
+                raise tensor.error("expected one tensor of this name, found another")
             tensors[tensor.name] = tensor
         return OnnxGraph(
             [self._node(node) for node in message.get("node", ())],
@@ -219,7 +221,7 @@ class OnnxReader:
             return name, GraphSpan(start, stop, self.opsets)
         if value is None:
             raise UnsupportedError(
-                f"{self.wire.source}: attribute {quote(name)} is of a kind that is not supported"
+                f"{self.wire.source}: the kind of attribute {quote(name)} is not supported"
             )
         is_list = kind in ("floats", "ints", "strings")
         return name, [*value] if is_list else value

@@ -107,18 +107,21 @@ class StoredTensor:
         """Read the bytes from another file in the model's folder."""
         told = {e.get("key", ""): e.get("value", "") for e in self.message.get("external_data", ())}
         if self.folder is None:
-            raise self.error("its numbers are in another file, and the model's folder is unknown")
+            raise self.error(
+                "the numbers are in another file, and the folder of the model is unknown"
+            )
         path = path_of_variable(self.folder, told.get("location", ""))
         offset = self._number(told, "offset", 0)
         length = self._number(told, "length", size)
         if length != size:
             raise self.error(f"expected {size} bytes in {quote(path.name)}, found {length}")
         if not path.is_file():
-            raise self.error(f"its numbers are in the file {path}, which is not there")
+            raise self.error(f"the numbers are in the file {path}, which does not exist")
         there = path.stat().st_size
         if offset + length > there:
             raise self.error(
-                f"expected bytes {offset}..{offset + length} of {path}, which has {there}"
+                f"expected bytes {offset}..{offset + length} of {path}, found a file of {there} "
+                "bytes"
             )
         with path.open("rb") as file:
             file.seek(offset)
@@ -129,7 +132,7 @@ class StoredTensor:
         if not text:
             return default
         if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise self.error(f"expected a number of bytes as {key}, found {quote(text)}")
+            raise self.error(f"expected {key} to be a number of bytes, found {quote(text)}")
         return int(text)
 
 
@@ -140,7 +143,7 @@ def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> St
     made = StoredTensor(wire, message, folder, name, dtype, dims)
     limits = wire.limits
     if any(dim < 0 for dim in dims):
-        raise made.error(f"expected sizes from 0, found {quote(list(dims))}")
+        raise made.error(f"expected sizes of 0 or more, found {quote(list(dims))}")
     if len(dims) > limits.rank:
         raise LimitError(
             f"{wire.source}: tensor {quote(name)}: expected at most {limits.rank} dimensions, "
@@ -154,9 +157,9 @@ def stored_tensor(wire: WireReader, message: Message, folder: Path | None) -> St
         )
     location = message.get("data_location", 0)
     if location not in range(len(_LOCATIONS)):
-        raise made.error(f"expected its numbers in {' or '.join(_LOCATIONS)}, found {location}")
+        raise made.error(f"expected data_location {' or '.join(_LOCATIONS)}, found {location}")
     if "segment" in message:
-        raise made.error("it is a part of a tensor, which is not supported")
+        raise made.error("segments of tensors are not supported")
     return made
 
 

@@ -47,7 +47,7 @@ def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = N
     value, end = read_first_pickle(data, source, limits)
     if end != len(data):
         raise FormatError(
-            f"{source}: byte {end - 1}: expected the end, found {len(data) - end} more"
+            f"{source}: byte {end - 1}: expected the end, found {len(data) - end} bytes more"
         )
     return value
 

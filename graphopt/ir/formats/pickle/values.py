@@ -41,7 +41,7 @@ class Copies:
         """Count a copy; raise TooLarge when a sound file of this size would not need it."""
         self._left -= size
         if self._left < 0:
-            raise TooLarge("what the file makes of its bytes")
+            raise TooLarge("the size of the unpacked values")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ _ELEMENT = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248]|c8|c16)")
 def call(function: Any, arguments: Any, copies: Copies) -> Any:
     """Evaluate an allowed call; raise RefusedCall or Malformed for any other."""
     if not isinstance(function, Global) or not isinstance(arguments, tuple):
-        raise RefusedCall("a call of something that is not a function")
+        raise RefusedCall("a call of an object that is not a function")
     name, given = function.name, cast(tuple[Any, ...], arguments)
     if name in _RECONSTRUCT:
         if len(given) == 3 and _is(given[0], Global("numpy.ndarray")):
@@ -118,7 +118,7 @@ def call(function: Any, arguments: Any, copies: Copies) -> Any:
         return b""
     elif name == "collections.OrderedDict" and not given:
         return {}
-    raise RefusedCall(f"a call of {name} with other arguments than Paddle gives it")
+    raise RefusedCall(f"a call of {name} with arguments that Paddle does not write")
 
 
 def _is(value: Any, *expected: Any) -> bool:

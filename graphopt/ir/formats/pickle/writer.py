@@ -70,8 +70,8 @@ def _value(value: Any, protocol: int, path: str, depth: int) -> Iterator[bytes |
         yield b"t" if isinstance(value, tuple) else b"e"
     else:
         raise ProgramError(
-            f"cannot save{path or ' the value'}: it is a {kind_of(value)}, and files hold "
-            "only dicts, lists, tuples, strings, numbers and arrays"
+            f"cannot save{path or ' the value'}: a {kind_of(value)} is not supported, only "
+            "dicts, lists, tuples, strings, numbers and arrays"
         )
 
 
@@ -130,7 +130,9 @@ def _integer(value: int, _: int) -> bytes:
         return b"J" + struct.pack("<i", value)
     size = value.bit_length() // 8 + 1
     if size >= _SHORT:
-        raise ProgramError(f"cannot save the integer {quote(value)}: it has {size} bytes")
+        raise ProgramError(
+            f"cannot save the integer {quote(value)}: {size} bytes are too many for a pickle"
+        )
     return b"\x8a" + struct.pack("<B", size) + value.to_bytes(size, "little", signed=True)
 
 
@@ -151,8 +153,7 @@ def _array(array: np.ndarray[Any, Any], protocol: int, path: str) -> Iterator[by
         array = array.view(np.uint16)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype.char in "gG":
         raise ProgramError(
-            f"cannot save{path or ' the value'}: an array of {array.dtype} has no element type in "
-            "Paddle"
+            f"cannot save{path or ' the value'}: Paddle does not support arrays of {array.dtype}"
         )
     dtype = array.dtype.newbyteorder("<")
     shape = b"".join((b"(", *(_integer(dim, 0) for dim in array.shape), b"t"))

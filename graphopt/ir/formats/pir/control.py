@@ -93,7 +93,7 @@ def loop(importer: Importer, op: PirOp) -> None:
         return
     block = op.regions[0][0] if op.regions and op.regions[0] else None
     if block is None or not len(op.operands) - 1 == len(op.results) == len(block.args):
-        raise _unsound(importer, op, "a region with an argument for each value that it carries")
+        raise _unsound(importer, op, "a region with an argument for each carried value")
     tag = f"while_{importer.serial()}"
     condition = importer.new(f"{tag}.condition", importer.types.get(op.operands[0]))
     _assign(importer, op, importer.value(op.operands[0]), condition)

@@ -213,13 +213,13 @@ class Importer:
             self._arguments += len(names)
             if self._arguments > _MOST_ARGUMENTS:
                 raise LimitError(
-                    f"{self.source.source}: expected operators with at most {_MOST_ARGUMENTS} "
-                    "elements of lists as operands together, found more"
+                    f"{self.source.source}: expected at most {_MOST_ARGUMENTS} elements of lists "
+                    "as operands of all operators together, found more"
                 )
             return list(names)
         if value not in self.named:
             raise FormatError(
-                f"{self.source.source}: value {value} is used as a tensor and is not one"
+                f"{self.source.source}: value {value} is used as a tensor, but is not a tensor"
             )
         return [self.named[value]]
 
@@ -228,7 +228,7 @@ class Importer:
         names = self.values(value)
         if value in self.lists or len(names) != 1:
             raise FormatError(
-                f"{self.source.source}: value {value} is used as a tensor and is a list"
+                f"{self.source.source}: value {value} is used as a tensor, but is a list"
             )
         return names[0]
 

@@ -114,8 +114,8 @@ def split_list(importer: Importer, op: PirOp) -> None:
     names = importer.values(op.operands[0])
     if len(names) != len(op.results):
         raise FormatError(
-            f"{importer.source.source}: builtin.split gives {len(op.results)} of {len(names)} "
-            "values"
+            f"{importer.source.source}: expected builtin.split of {len(names)} values to have "
+            f"as many results, found {len(op.results)}"
         )
     for result, name in zip(op.results, names, strict=True):
         importer.named[result.id] = name
@@ -126,6 +126,7 @@ def element(importer: Importer, op: PirOp) -> None:
     names, index = importer.values(op.operands[0]), op.attribute("index")
     if not 0 <= index < len(names):
         raise FormatError(
-            f"{importer.source.source}: builtin.slice {index!r} of {len(names)} values"
+            f"{importer.source.source}: expected the index of builtin.slice in "
+            f"0..{len(names) - 1}, found {index!r}"
         )
     importer.named[op.results[0].id] = names[index]

@@ -95,7 +95,7 @@ def attribute_message(op: Operator, name: str) -> Message:
     if kind is None:
         raise ProgramError(
             f"attribute '{name}' of operator {op.type} has the value {quote(value)}, which "
-            "no saved program can hold; use a bool, int, float or str, or a list of one"
+            "a saved program cannot store; use a bool, int, float or str, or a list of one type"
         )
     convert = _scalar if kind in (AttrKind.SCALAR, AttrKind.SCALARS) else _stored_value
     many = isinstance(value, list)

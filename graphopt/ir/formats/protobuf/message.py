@@ -226,7 +226,7 @@ def decode(
             message.setdefault(row.name, []).extend(items)
     for name in kind.required:
         if name not in message:
-            raise wire.error(start, f"expected {kind.name} to have a '{name}', it has none")
+            raise wire.error(start, f"expected {kind.name} to have a '{name}', found none")
     return message
 
 

@@ -62,7 +62,9 @@ class WireReader:
                 return value, at + 1
             shift += 7
         if stop - position < 10:
-            raise self.error(position, f"expected a whole varint, its message ends at byte {stop}")
+            raise self.error(
+                position, f"expected a complete varint, but the message ends at byte {stop}"
+            )
         raise self.error(position, "expected a varint of at most ten bytes, found a longer one")
 
     def record(self, position: int, stop: int) -> tuple[int, int, int, int]:
