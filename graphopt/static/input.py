@@ -33,8 +33,8 @@ def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variab
     for dim in sizes:
         if not -1 <= dim < MOST:
             raise ValueError(
-                f"data(): '{name}' cannot have a dimension of {dim}; give None or -1 for one that "
-                "each feed chooses, else its size"
+                f"data(): '{name}' cannot have a dimension of {dim}; give the size of the "
+                "dimension, or None or -1 for a size that each feed chooses"
             )
     if math.prod(size for size in sizes if size > 0) >= 2**63:
         raise ProgramError(f"data(): '{name}' has too many elements: {list(sizes)}")
@@ -44,9 +44,9 @@ def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variab
         found = block.vars[name]
         if not found.is_data or (found.shape, found.dtype) != (sizes, element):
             raise ValueError(
-                f"data(): the program already has another variable '{name}': {found}. To build "
-                "another network, start a new Program (with paddle.static.program_guard(Program()))"
-                " or take another name"
+                f"data(): the program already has another variable '{name}': {found}. Use another "
+                "name; or, to build another network, start a new Program "
+                "(with paddle.static.program_guard(Program()))"
             )
         return found
     return block.create_var(

@@ -211,7 +211,7 @@ def _instead_of_file(path: str) -> str:
     bare = os.path.splitext(path)[0]
     if any(os.path.isfile(f"{bare}{suffix}") for suffix in (".pdmodel", ".json")):
         return f"give the path without its suffix: '{bare}'"
-    return f"graphopt.import_model('{path}') reads ONNX, too, and says what other files are"
+    return f"graphopt.import_model('{path}') also reads ONNX, and names the kind of other files"
 
 
 def _path_prefix(path_prefix: Any) -> str:
@@ -219,8 +219,8 @@ def _path_prefix(path_prefix: Any) -> str:
         raise ValueError("'path_prefix' should be a string.")
     if not path_prefix or path_prefix.endswith("/"):
         raise ValueError(
-            f"'path_prefix' should not be a directory, as '{path_prefix}' is; it is the path of "
-            f"the files without their suffixes, as in '{path_prefix}model'"
+            f"'path_prefix' should be the path of the files without their suffixes, such as "
+            f"'{path_prefix}model', found the directory '{path_prefix}'"
         )
     return os.path.abspath(os.path.normpath(path_prefix))
 

@@ -44,7 +44,7 @@ def _orbax() -> Any:
         if error.name not in ("orbax", "orbax.checkpoint"):
             raise
         raise UnsupportedError(
-            "checkpoints of Orbax need the package orbax-checkpoint: pip install 'graphopt[orbax]'"
+            "Orbax checkpoints need the package orbax-checkpoint: pip install 'graphopt[orbax]'"
         ) from None
     return orbax.checkpoint
 
@@ -65,8 +65,8 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
     folder = folder.absolute()
     if folder.exists():
         raise FileExistsError(
-            f"{folder} exists; save each checkpoint to a folder of its own, such as one with the "
-            "number of the step as its name"
+            f"{folder} exists; save each checkpoint to a new folder, for example named after the "
+            "step number"
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     if (group := current()) is not None:
@@ -80,8 +80,8 @@ def start_save(folder: Path, values: Mapping[str, Slot | np.ndarray[Any, Any]]) 
                 shapes[name] = list(whole)
             if not tree[name].size:
                 raise UnsupportedError(
-                    f"variable '{name}' has no elements, which Orbax does not store; save in "
-                    "Paddle's format"
+                    f"variable '{name}' has no elements, and Orbax does not store empty arrays; "
+                    "save in Paddle's format"
                 )
         # otherwise, a full disk would be noticed only after minutes
         at_once = ocp.options.AsyncOptions(create_directories_asynchronously=False)
@@ -112,7 +112,9 @@ def read(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
         found = reader.metadata(folder.absolute()).item_metadata
         names = dict(found.tree)
         if any(isinstance(entry, dict | list | tuple) for entry in names.values()):
-            raise FormatError(f"{folder} is a checkpoint of nested values, not of arrays by name")
+            raise FormatError(
+                f"{folder}: expected a checkpoint of arrays by name, found nested values"
+            )
         as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
         arguments = ocp.args.PyTreeRestore(restore_args=as_numpy)
         arrays = reader.restore(folder.absolute(), args=arguments)

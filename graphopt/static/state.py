@@ -101,7 +101,7 @@ def save(
     )
     protocol = check_protocol(protocol, configs)
     if format not in ("paddle", "orbax"):
-        raise ValueError(f"save(): format is '{format}'; it must be 'paddle' or 'orbax'")
+        raise ValueError(f"save(): 'format' should be 'paddle' or 'orbax', found '{format}'")
     parameters = {v.name: _current(program, v) for v in _parameters(program)}
     others = {v.name: _current(program, v) for v in _other_state(program)}
     if format == "orbax":
@@ -294,8 +294,8 @@ def _load_streams(program: Program, path: Path, var_list: Sequence[Variable] | N
         tensors = read_combined(read_one(path), variables, str(path))
     else:
         raise FileNotFoundError(
-            f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}; give the path that "
-            "static.save was given"
+            f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}; give the path "
+            "passed to static.save"
         )
     for name, tensor in tensors.items():
         put_value(name, tensor.array)

@@ -93,8 +93,8 @@ def save_vars(
         return None
     if filename is not None:
         raise ValueError(
-            f"save_vars(): the file '{filename}' has no folder; give 'dirname', or leave out both "
-            "to get the bytes"
+            f"save_vars(): 'filename' is '{filename}', but 'dirname' is None; set 'dirname', or "
+            "leave out both to get the bytes"
         )
     return b"".join(_streams(tensors))
 
@@ -178,7 +178,7 @@ def _read(
         return read_combined(filename, variables)
     if dirname is None:
         raise ValueError(
-            "load_vars(): 'dirname' is None; give a folder, or the bytes of the parameters as "
+            "load_vars(): 'dirname' is None; set a folder, or pass the bytes of the parameters as "
             "'filename'"
         )
     if filename is None:

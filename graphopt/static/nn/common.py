@@ -37,15 +37,18 @@ def fc(
     helper = LayerHelper("fc", name)
     attrs_given = weight_attr if isinstance(weight_attr, (list, tuple)) else [weight_attr]
     if len(attrs_given) not in (1, len(inputs)):
-        raise ValueError(f"fc(): {len(inputs)} inputs need as many ParamAttrs in 'weight_attr'")
+        raise ValueError(
+            f"fc(): 'weight_attr' should have one ParamAttr, or one for each of the {len(inputs)} "
+            f"inputs, found {len(attrs_given)}"
+        )
     parts: list[Variable] = []
     for number, value in enumerate(inputs):
         axes = len(value.shape) - 1 if num_flatten_dims == -1 else num_flatten_dims
         rows = math.prod(value.shape[axes:])
         if rows < 0 or not 0 < axes < len(value.shape):
             raise ValueError(
-                f"fc(): the sizes after the first {axes} axes of '{value.name}' "
-                f"{list(value.shape)} must be known, and there must be some"
+                f"fc(): '{value.name}' {list(value.shape)} must have axes after the first {axes} "
+                "axes, and their sizes must be known"
             )
         attr = as_weight_attr(attrs_given[number % len(attrs_given)], "fc")
         weight = weight_of(helper, attr, [rows, size], value.dtype)
@@ -93,8 +96,8 @@ def batch_norm(
     last = is_channels_last(data_layout, "batch_norm", ("NCHW", "NHWC"))
     if len(input.shape) < 2:
         raise ProgramError(
-            f"batch_norm(): '{input.name}' has shape {list(input.shape)}; it needs an axis of "
-            "channels after that of the batch"
+            f"batch_norm(): '{input.name}' should have an axis of channels after the batch axis, "
+            f"found shape {list(input.shape)}"
         )
     helper = LayerHelper("batch_norm", name)
     size = input.shape[-1 if last else 1]

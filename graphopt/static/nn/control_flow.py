@@ -126,7 +126,7 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
         if when_true is not when_false:
             raise ProgramError(
                 f"cond returns {_show(when_true)} from true_fn and {_show(when_false)} from "
-                "false_fn; return tensors, and write them to the array outside"
+                "false_fn; return tensors, and write them to the array outside of cond"
             )
         return
     types = [_type_of(value) for value in both]

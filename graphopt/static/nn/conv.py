@@ -246,7 +246,8 @@ def _kernel(
     own = input.shape[1:-1] if last else input.shape[2:]
     if not sizes or -1 in own:
         raise ValueError(
-            f"{function}(): give filter_size, or output_size for an input of known sizes"
+            f"{function}(): filter_size is None; set filter_size, or output_size for an input of "
+            "known sizes"
         )
     pads = attrs["paddings"]
     both = pads if len(pads) == 2 * len(own) else [p for p in pads for _ in range(2)]

@@ -64,7 +64,7 @@ def prelu(
     arguments.choice(data_format, "data_format", "prelu", formats)
     layout = "NCHW" if data_format[1] == "C" else "NHWC"
     if len(shape) < {"all": 0, "channel": 2, "element": 1}[mode]:
-        raise ValueError(f"prelu(): mode '{mode}' does not fit the shape {shape}")
+        raise ValueError(f"prelu(): mode '{mode}' does not support the shape {shape}")
     sizes = [1]
     if mode == "channel":
         sizes = [1, 1, 1, shape[-1]] if layout == "NHWC" else [1, shape[1], 1, 1]
@@ -158,6 +158,6 @@ def nce(
 def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:
     """Raise UnsupportedError: the table needs parameter servers (static.nn.sparse_embedding)."""
     raise UnsupportedError(
-        "sparse_embedding() keeps its table on parameter servers, and graphopt has no such "
-        "servers; use static.nn.embedding"
+        "sparse_embedding() keeps its table on parameter servers, which graphopt does not "
+        "support; use static.nn.embedding"
     )

@@ -58,7 +58,7 @@ class StaticRNN:
     def step(self) -> Iterator[None]:
         """Describe the step: operators appended inside run at each time step."""
         if self.status != self.BEFORE_RNN_BLOCK:
-            raise ValueError("StaticRNN: the step is described already")
+            raise ValueError("StaticRNN: step() can be used only once")
         with undo.transaction():
             for name in ("memories", "inputs", "outputs"):
                 undo.note(setattr, self, name, type(getattr(self, name))())
@@ -93,8 +93,8 @@ class StaticRNN:
         arguments.variable(init, "init", "StaticRNN.memory")
         if parent_of_current(default_main_program()).find_var(init.name) is None:
             raise ProgramError(
-                f"StaticRNN.memory(): the first value '{init.name}' is made inside the step; make "
-                "it before"
+                f"StaticRNN.memory(): the initial value '{init.name}' is computed inside the step; "
+                "compute the value before the step"
             )
         block = default_main_program().current_block()
         name = unique_name.generate(f"{self.helper.name}@mem")
@@ -129,8 +129,8 @@ class StaticRNN:
             self.seq_len = length
         elif length not in (UNKNOWN, self.seq_len):
             raise ValueError(
-                f"Static RNN only take fix seq_len input: '{x.name}' has {length} steps, the "
-                f"inputs before it {self.seq_len}"
+                f"Static RNN only take fix seq_len input: '{x.name}' has {length} steps, earlier "
+                f"inputs have {self.seq_len}"
             )
         block = default_main_program().current_block()
         # it has the name of the sequence, which it hides inside the step
@@ -178,7 +178,10 @@ class StaticRNN:
     def _finish_memories(self) -> list[str]:
         """Emit the memories' values for the next step, and return their names."""
         if not self.inputs:
-            raise ProgramError("StaticRNN: a step needs a step_input, whose length it walks")
+            raise ProgramError(
+                "StaticRNN: the step has no step_input, which sets the number of steps; call "
+                "step_input"
+            )
         names: list[str] = []
         for memory in self.memories.values():
             if memory.after is None:
