@@ -36,7 +36,8 @@ def accept_old_names(**old: str) -> Callable[[Function], Function]:
             for name in old.keys() & kwargs.keys():
                 if old[name] in kwargs:
                     raise TypeError(
-                        f"{function.__name__}() got '{name}' and '{old[name]}', which are one"
+                        f"{function.__name__}() got '{name}' and '{old[name]}', two names of one "
+                        "argument"
                     )
                 kwargs[old[name]] = kwargs.pop(name)
             return function(*args, **kwargs)
@@ -90,8 +91,9 @@ def constant(value: Any, name: str, function: str) -> Any:
     found = constant_of(value)
     if found is None:
         raise UnsupportedError(
-            f"{function}(): the argument '{name}' is the Variable '{value.name}'; graphopt needs "
-            "a number there, or a constant, because shapes are fixed before the program runs"
+            f"{function}(): the argument '{name}' is the Variable '{value.name}'; graphopt needs a "
+            "number or a constant for this argument, because shapes are fixed before the program "
+            "runs"
         )
     return found
 

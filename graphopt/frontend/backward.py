@@ -114,9 +114,9 @@ def _refuse_arrays(variables: Iterable[Variable]) -> None:
     for variable in variables:
         if variable.kind == VarKind.TENSOR_ARRAY:
             raise UnsupportedError(
-                f"gradients(): '{variable.name}' is a tensor array, whose gradient would be an "
-                "array; take the gradient of an element that paddle.tensor.array_read gives, or "
-                "with respect to the tensors that are written to the array"
+                f"gradients(): '{variable.name}' is a tensor array, and gradients of tensor arrays "
+                "are not supported; take the gradient of an element, the result of "
+                "paddle.tensor.array_read, or with respect to the tensors written to the array"
             )
 
 
@@ -128,8 +128,8 @@ def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
         )
     if callbacks:
         raise UnsupportedError(
-            "append_backward(callbacks=…): there is no gradient operator per operator to call "
-            "them with; the backward pass is one operator"
+            "append_backward(): 'callbacks' is not supported, because the backward pass is one "
+            "operator, with no gradient operators to pass to callbacks"
         )
     _check_checkpoints(block, _names(checkpoints, "checkpoints"))
 

@@ -44,17 +44,17 @@ def path_between(
         if end < 0:
             name = min(overwritten, key=lambda n: overwritten[n])
             raise ProgramError(
-                f"'{targets[0].name}' uses '{name}' from before it was overwritten by operator "
-                f"{_ops_around(block)[end]!r}, outside of this branch or loop; take the gradients "
-                "before that"
+                f"'{targets[0].name}' uses the value of '{name}' before operator "
+                f"{_ops_around(block)[end]!r} overwrites '{name}' outside of this branch or loop; "
+                "take the gradients before that operator"
             )
         written = {name for op in block.ops[end:] for name in op.output_arg_names}
         late = [target.name for target in targets if target.name in written]
         if late:
             name = min(overwritten, key=lambda n: overwritten[n])
             raise ProgramError(
-                f"'{late[0]}' uses '{name}' from before and after it was overwritten by operator "
-                f"{block.ops[end]!r}; take the gradients before that"
+                f"'{late[0]}' uses the values of '{name}' before and after operator "
+                f"{block.ops[end]!r} overwrites '{name}'; take the gradients before that operator"
             )
 
 

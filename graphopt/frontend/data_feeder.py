@@ -152,7 +152,7 @@ def _batch(variable: Variable, rows: list[Any]) -> LoDTensor:
                 raise ValueError(
                     f"DataFeeder: '{variable.name}' has sequences (lod_level="
                     f"{variable.lod_level}), but at level {level + 1} item {at} is "
-                    f"{row!r:.60}; give a list of items, [{row!r:.60}] for one"
+                    f"{row!r:.60}; give a list, such as [{row!r:.60}] for one item"
                 )
         lengths.append([len(row) for row in rows])
         rows = list(itertools.chain.from_iterable(rows))
@@ -178,7 +178,7 @@ def _in_shape(variable: Variable, rows: list[Any]) -> Any:
     except ValueError:
         raise ValueError(
             f"DataFeeder: '{variable.name}' has the shape {list(shape)}, but its "
-            f"{several(len(rows), 'row')} make an array of shape {list(array.shape)}; give rows "
+            f"{several(len(rows), 'row')} form an array of shape {list(array.shape)}; give rows "
             "of the declared shape"
         ) from None
 
@@ -195,7 +195,9 @@ def _as_array(variable: Variable, rows: list[Any]) -> Any:
         try:
             found = np.array(row, dtype).shape
         except (TypeError, ValueError, OverflowError) as error:
-            reason = f"row {at} is {row!r:.60}, which is no array of {variable.dtype!s}: {error}"
+            reason = (
+                f"row {at} is {row!r:.60}, which is not an array of {variable.dtype!s}: {error}"
+            )
             break
         if first is not None and found != first:
             reason = (
@@ -206,5 +208,5 @@ def _as_array(variable: Variable, rows: list[Any]) -> Any:
         first = found
     raise ValueError(
         f"DataFeeder: the rows of '{variable.name}', {variable.dtype!s} {list(variable.shape)}, "
-        f"make no array: {reason}"
+        f"do not form an array: {reason}"
     )

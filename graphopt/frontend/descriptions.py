@@ -41,7 +41,7 @@ class _Record:
     def __getattr__(self, name: str) -> Any:
         known = ", ".join(n for n in dir(type(self)) if not n.startswith("_") and n != "paddle")
         raise AttributeError(
-            f"the record {self.paddle} has no '{name}' here; it has {known}",
+            f"{self.paddle} has no attribute '{name}' in graphopt; its attributes are {known}",
             name=name,
             obj=self,
         )

@@ -104,8 +104,8 @@ def _compute_value(variable: Variable) -> np.ndarray[Any, Any]:
     twin = None if variable.persistable else _without_feed(variable)
     if twin is None:
         raise ScopeError(
-            f"variable '{variable.name}' has no value; run the startup_program first, and fetch "
-            "what depends on a feed with exe.run"
+            f"variable '{variable.name}' has no value; run the startup_program first, or, if "
+            f"'{variable.name}' depends on a feed, fetch the variable with exe.run"
         )
     state = (v for v in twin.list_vars() if v.persistable)
     initialise(list(state))

@@ -102,11 +102,14 @@ def _check_depth(obj: Any) -> None:
         child = cast(Any, child)
         kind = type(child).__name__
         if id(child) in inside:
-            raise ProgramError(f"cannot save a {kind} that contains itself; save a copy without")
+            raise ProgramError(
+                f"cannot save a {kind} that contains itself; save a copy that does not contain "
+                "itself"
+            )
         if len(path) > Limits().nesting:
             raise ProgramError(
-                f"cannot save containers that nest deeper than {Limits().nesting}; store the "
-                "inner ones apart"
+                f"cannot save containers that nest deeper than {Limits().nesting}; save the inner "
+                "containers separately"
             )
         if id(child) not in done:
             inside.add(id(child))
@@ -219,7 +222,7 @@ def join_big(state: dict[Any, Any], source: str) -> dict[Any, Any]:
         for key, info in table.items():
             names = info["slices"]
             if not used.isdisjoint(names) or len(set(names)) != len(names):
-                raise ValueError("a part is used twice")
+                raise ValueError("a part of a parameter is used twice")
             used.update(names)
             parts = [state.pop(name) for name in names]
             state[key] = np.concatenate(parts).reshape(info["OriginShape"])
@@ -352,8 +355,8 @@ def _load_stream(data: bytes, source: str) -> Any:
         return read_program(data, source)
     except FormatError as error:
         raise FormatError(
-            f"`paddle.load` can not parse the file:{source}: it is no pickle of protocol 2 to 5 "
-            f"and no tensor, and as a program: {error}"
+            f"`paddle.load` can not parse the file:{source}: not a pickle of protocol 2 to 5, not "
+            f"a tensor, and not a program: {error}"
         ) from None
 
 
@@ -384,7 +387,9 @@ def load_variable_files(folder: Path) -> dict[str, Any]:
         name = file.relative_to(folder).as_posix()
         tensor, end = read_tensor(data, 0, str(file))
         if end != len(data):
-            raise FormatError(f"{file}: byte {end}: expected the end, found {len(data) - end} more")
+            raise FormatError(
+                f"{file}: byte {end}: expected the end, found {len(data) - end} bytes more"
+            )
         found[name] = np.array(tensor.array)
     return found
 

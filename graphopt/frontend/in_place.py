@@ -92,8 +92,8 @@ def write(target: Variable, made: Variable, call: str) -> Variable:
     is_feed = target.is_data and current_trace() is None
     if own is not target or own.persistable or own.block is not block or is_feed:
         raise UnsupportedError(
-            f"{caller_location()}: {call} would make '{target.name}', {_type(own)}, one of "
-            f"{_type(made)}; {_reason(own, is_feed=is_feed)}. Use the function that makes a new "
+            f"{caller_location()}: {call} would change '{target.name}' from {_type(own)} to "
+            f"{_type(made)}; {_reason(own, is_feed=is_feed)}. Use the function that returns a new "
             "tensor"
         )
     _become(target, made)
@@ -106,10 +106,10 @@ def _type(variable: Variable) -> str:
 
 def _reason(variable: Variable, *, is_feed: bool) -> str:
     if is_feed:
-        return "a feed of a program keeps its type"
+        return "the dtype and shape of a feed cannot change"
     if variable.persistable:
-        return "what is kept between runs keeps its type"
-    return "a variable keeps its type in a branch or a loop over a tensor"
+        return "the dtype and shape of a variable that is kept between runs cannot change"
+    return "the dtype and shape of a variable cannot change in a branch or a loop over a tensor"
 
 
 def _become(target: Variable, made: Variable) -> None:

@@ -33,7 +33,7 @@ class FetchHandler:
 
     def __init__(self, var_dict: dict[str, Any] | None = None, period_secs: float = 60) -> None:
         if var_dict is None:
-            raise AssertionError("FetchHandler(): give 'var_dict', the Variables by their names")
+            raise AssertionError("FetchHandler(): 'var_dict' should be a dict of Variables by name")
         self.var_dict = var_dict
         self.period_secs = period_secs
 
@@ -191,7 +191,9 @@ def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
         array = data
     elif isinstance(data, (bool, int, float, list, tuple, np.generic)):
         if dtype is None:
-            raise AssertionError("_as_lodtensor(): give 'dtype' for data that is not an array")
+            raise AssertionError(
+                "_as_lodtensor(): 'dtype' is None; set 'dtype' for data other than arrays"
+            )
         array = np.array(data, as_dtype(dtype).numpy)
     else:
         raise TypeError(

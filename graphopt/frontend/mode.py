@@ -92,10 +92,10 @@ def require_static() -> None:
     """Raise DynamicModeError (AssertionError) in dynamic mode."""
     if _dynamic:
         raise DynamicModeError(
-            "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
-            "paddle.static.program_guard and run it with paddle.static.Executor (call "
-            "paddle.enable_static() first), or put the computation into a function of "
-            "paddle.jit.to_static"
+            "graphopt compiles static-graph programs and has no dynamic mode; call "
+            "paddle.enable_static(), build a Program with paddle.static.program_guard and run the "
+            "Program with paddle.static.Executor; or put the computation into a function decorated "
+            "with paddle.jit.to_static"
         )
 
 

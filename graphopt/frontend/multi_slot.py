@@ -99,14 +99,14 @@ class SlotDataset:
     def _records(self) -> Iterator[Record]:
         """Parse every line of every file into its slots."""
         if not self._variables:
-            raise FeedError("the data set has no variables; name them by set_use_var")
+            raise FeedError("the dataset has no variables; set them with set_use_var")
         for name in self.filelist:
             for number, line in enumerate(_lines(name, self._pipe_command), 1):
                 try:
                     yield self._parse_line(line.split())
                 except ValueError as error:
                     raise FeedError(
-                        f"line {number} of what '{self._pipe_command}' makes of {name}: {error}"
+                        f"line {number} of the output of '{self._pipe_command}' for {name}: {error}"
                     ) from None
 
     def _parse_line(self, words: list[str]) -> Record:
@@ -115,7 +115,7 @@ class SlotDataset:
         record: Record = []
         for variable in self._variables:
             if at >= len(words):
-                raise ValueError(f"it ends before the slot '{variable.name}'")
+                raise ValueError(f"the line ends before the slot '{variable.name}'")
             count = int(words[at])
             values = words[at + 1 : at + 1 + count]
             if count < 1 or len(values) < count:
@@ -123,15 +123,15 @@ class SlotDataset:
                     f"the slot '{variable.name}' should have {several(count, 'value')}, "
                     f"found {len(values)}"
                     if count > 0
-                    else f"the slot '{variable.name}' is empty; pad it where lines are made"
+                    else f"the slot '{variable.name}' is empty; pad the slot in the pipe command"
                 )
             record.append(_numbers(values, str(variable.dtype)))
             at += 1 + count
         if at < len(words) and not self._warned:
             self._warned = True
             warnings.warn(
-                f"lines have more values than those of the {len(self._variables)} slots; what is "
-                "left is ignored",
+                f"lines have values after the {len(self._variables)} slots; these values are "
+                "ignored",
                 stacklevel=caller_level(),
             )
         return record
@@ -246,7 +246,7 @@ class InMemory(SlotDataset):
 
     def _require_memory(self) -> list[Record]:
         if self._memory is None:
-            raise FeedError("no data are in memory; call load_into_memory() first")
+            raise FeedError("the dataset is not in memory; call load_into_memory() first")
         return self._memory
 
 
@@ -256,7 +256,9 @@ def _lines(name: str, command: str) -> Iterator[str]:
     Raises FeedError for a file that cannot be read, and for a command that fails.
     """
     if name.startswith(_REMOTE):
-        raise UnsupportedError(f"{name}: only local files are read; copy it to this machine")
+        raise UnsupportedError(
+            f"{name}: only local files are supported; copy the file to this machine"
+        )
     shell = f"set -o pipefail; zcat | ( {command} )" if name.endswith(".gz") else command
     try:
         file = open(name, "rb")  # noqa: SIM115

@@ -26,9 +26,9 @@ def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> V
     levels = levels_of(x)
     if not levels:
         raise UnsupportedError(
-            f"{function}(): '{argument}' is '{x.name}', whose rows are not sequences: their "
-            f"lengths are unknown. Declare its feed with lod_level=1, and compute it by "
-            f"functions that keep rows; or use fluid.layers.lod_reset"
+            f"{function}(): '{argument}' is '{x.name}', which has no sequence lengths. Declare its "
+            f"feed with lod_level=1, and compute '{x.name}' with functions that keep the rows; or "
+            f"set the lengths with fluid.layers.lod_reset"
         )
     return _as_variable(levels[level], x)
 

@@ -41,7 +41,7 @@ def sizes(value: Any, name: str, function: str, whole: str, each: str) -> SizeIn
     if has_variable(value) and not (whole if isinstance(value, Variable) else each):
         wanted = "a list" if each else "numbers, or one Variable of all of them"
         raise UnsupportedError(
-            f"{function}(): the argument '{name}' cannot have Variables in this form; give {wanted}"
+            f"{function}(): the argument '{name}' cannot have Variables in this form; pass {wanted}"
         )
     if isinstance(value, Variable):
         check_integers(value, name, function)

@@ -112,5 +112,5 @@ def parent_of_current(program: Program) -> Block:
     """Return the parent of the current block; raise RuntimeError in the global block."""
     parent = program.current_block().parent
     if parent is None:
-        raise RuntimeError("this belongs inside a block of a control-flow statement")
+        raise RuntimeError("this call must be inside a block of a control-flow statement")
     return parent

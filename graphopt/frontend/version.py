@@ -29,7 +29,7 @@ def version_hint(error: BaseException) -> str | None:
         return None
     return (
         f"paddle.__version__ is {version()} in this script; "
-        "FLAGS_graphopt_paddle_version=2.4.2 in the environment makes it another one"
+        "set another version with FLAGS_graphopt_paddle_version=2.4.2 in the environment"
     )
 
 

@@ -116,7 +116,7 @@ class _Rule:
         if self.is_dtype:
             given = arguments.dtype(value, name, self.function)
             if str(given) not in self._dtypes:
-                self._refuse(name, str(given), "pass another")
+                self._refuse(name, str(given), "pass another dtype")
         elif self._kinds and isinstance(value, self._kinds):
             return
         elif not isinstance(value, Variable):

@@ -40,7 +40,7 @@ class Assign(Initializer):
         if value.shape != param.shape:
             raise ValueError(
                 f"Assign(): the value has shape {list(value.shape)}, but parameter "
-                f"'{param.name}' has {list(param.shape)}"
+                f"'{param.name}' has shape {list(param.shape)}"
             )
         return block.append_op("assign_value", outputs={"Out": param}, attrs=value_attrs(value))
 

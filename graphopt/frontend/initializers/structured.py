@@ -30,7 +30,7 @@ class Bilinear(Initializer):
         if len(param.shape) != 4 or param.shape[2] != param.shape[3]:
             raise ValueError(
                 f"Bilinear(): the shape must be 4-D with equal last two dimensions, but parameter "
-                f"'{param.name}' has {list(param.shape)}"
+                f"'{param.name}' has shape {list(param.shape)}"
             )
         if param.dtype not in _FLOATS:
             raise TypeError(f"Bilinear(): '{param.name}' should be a float, found {param.dtype!s}")
