@@ -188,8 +188,9 @@ class HeldContents:
         first, *others = [place for place in self._places() if place.before is variable]
         if not others:
             raise UnsupportedError(
-                f"'{first.key}' and another name hold one tensor, '{variable.name}', and a call "
-                "would leave several there; give each its own with clone()"
+                f"'{first.key}' and another name hold the same tensor, '{variable.name}', but "
+                "would hold different tensors after a call; give each name its own tensor with "
+                "clone()"
             )
         for place in others:
             twin = variable.copy_to(variable.block)
@@ -216,15 +217,15 @@ def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
     where = f"{op.location}: " if op is not None and op.location is not None else ""
     if fits:
         raise UnsupportedError(
-            f"{where}'{key}' is set in a branch or a loop over a tensor, by a function that is "
-            "called there; set it in the function that has the branch, or write it in place with "
-            "paddle.assign(value, output)"
+            f"{where}'{key}' is set by a function that is called in a branch or a loop over a "
+            f"tensor; set '{key}' in the function that has the branch or loop, or write in place "
+            "with paddle.assign(value, output)"
         )
     raise UnsupportedError(
         f"{where}'{key}' changes from {old.dtype!s} {list(old.shape)} to {new.dtype!s} "
-        f"{list(new.shape)} in a call, and the next call would have to find it so; what a traced "
-        "function keeps between calls has one dtype and shape: make it as large as it gets, and "
-        "write parts of it"
+        f"{list(new.shape)} in a call; a tensor that a traced function keeps between calls must "
+        "keep its dtype and shape. Allocate the tensor in its largest size, and write parts of the "
+        "tensor"
     )
 
 

@@ -88,8 +88,8 @@ class StaticFunction(TracedFunction):
                 return convert(function)(*args, **kwargs)
         if not settings.is_enabled():
             raise UnsupportedError(
-                f"{self._name}: with enable_to_static(False) Paddle runs the function operator by "
-                "operator, and graphopt has no dynamic mode; leave it enabled"
+                f"{self._name}: enable_to_static(False) is not supported, because graphopt has no "
+                "dynamic mode; leave to_static enabled"
             )
         specs = self._specify(arguments)
         trace = self._trace(specs)
@@ -130,7 +130,7 @@ class StaticFunction(TracedFunction):
             found = nest.difference(given[name], tree)
             if found is not None:
                 raise ValueError(
-                    f"{self._name}(): the argument '{name}' does not fit its input_spec: {found}"
+                    f"{self._name}(): the argument '{name}' does not match its input_spec: {found}"
                 )
             pairs = zip(nest.leaves(tree), nest.leaves(given[name]), strict=True)
             trees[name] = nest.rebuild(tree, [specification(*pair) for pair in pairs])
@@ -161,8 +161,8 @@ class StaticFunction(TracedFunction):
         if self._latest is None:
             if self._specs is None:
                 raise ValueError(
-                    f"{self._name} has not been traced: give to_static an input_spec, or call the "
-                    "function once"
+                    f"{self._name} has not been traced: pass an input_spec to to_static, or call "
+                    "the function once"
                 )
             return self.get_concrete_program(*self._specs)
         return self._latest
@@ -242,8 +242,8 @@ def to_static(
         )
     if kwargs.get("property"):
         raise UnsupportedError(
-            "to_static(property=True) saves a value of Python for the C++ loader of Paddle; "
-            "graphopt writes tensors only, so make it an output of forward()"
+            "to_static(property=True) is not supported, because graphopt saves tensors only; "
+            "return the value from forward()"
         )
     unknown = set(kwargs) - {"property", "full_graph"}
     if unknown:

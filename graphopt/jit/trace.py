@@ -135,7 +135,7 @@ class Trace:
         if made:
             name = getattr(function, "__qualname__", repr(function))
             raise UnsupportedError(
-                f"{name} makes the parameters {', '.join(made)} when it is called; make layers in "
+                f"{name} creates the parameters {', '.join(made)} in a call; create layers in "
                 "__init__, or before the function, and optimizers outside of to_static"
             )
 
@@ -191,10 +191,10 @@ def _without_end(error: RecursionError) -> UnsupportedError:
         if is_users(frame.f_code) and not _MADE.fullmatch(frame.f_code.co_name)
     )
     if not lines:
-        return UnsupportedError(f"a traced function calls itself without end: {error}")
+        return UnsupportedError(f"a traced function calls itself endlessly: {error}")
     (file, line, name), _ = lines.most_common(1)[0]
     return UnsupportedError(
-        f"{file}:{line}: '{name}' calls itself without end while it is traced. Both branches of an "
-        "`if` over a tensor are traced, so a tensor cannot end a recursion: let a number end it, "
-        "or write it as a `while` loop"
+        f"{file}:{line}: '{name}' calls itself endlessly while it is traced. Both branches of an "
+        "`if` over a tensor are traced, so a tensor cannot end a recursion: end the recursion "
+        "with a Python number, or write a `while` loop"
     )

@@ -126,7 +126,8 @@ class TranslatedLayer(Layer):
         """Return the loaded program of a method; raise ValueError for an unknown method."""
         if method_name not in self._programs:
             raise ValueError(
-                f"the layer has no method '{method_name}'; it has {', '.join(self._programs)}"
+                f"the layer has no method '{method_name}'; its methods are "
+                f"{', '.join(self._programs)}"
             )
         return self._programs[method_name]
 

@@ -82,7 +82,7 @@ class RunValue(NDArrayOperatorsMixin):
         if name.startswith("__"):
             raise AttributeError(name)
         raise AttributeError(
-            f"a result of a traced function is an array, and has no '{name}'; compute inside the "
+            f"the result of a traced function has no attribute '{name}'; compute inside the "
             "function, or with NumPy on result.numpy()"
         )
 

@@ -102,8 +102,8 @@ def _explain_errors() -> Iterator[None]:
     except Exception as error:
         if not isinstance(error, GraphoptError):
             error.add_note(
-                "this branch of an `if` over a tensor is traced before it is known whether its "
-                "condition holds; `assert` checks a tensor when the program runs"
+                "both branches of an `if` over a tensor are traced, before its condition is known; "
+                "to check a tensor when the program runs, use `assert`"
             )
         raise
 
@@ -200,10 +200,12 @@ def _together(name: str, yes: Any, no: Any) -> Any:
     elif isinstance(yes, Unknown) or isinstance(no, Unknown):
         if isinstance(yes, Unknown) and isinstance(no, Unknown):
             return yes
-        return Unknown(name, "has a value in one branch of an `if` only; give it one before")
+        return Unknown(
+            name, "has a value in only one branch of an `if`; set a value before the `if`"
+        )
     found = nest.difference(yes, no)
     if found is not None:
-        return Unknown(name, f"differs in the branches of an `if`, which leave {found}")
+        return Unknown(name, f"differs in the branches of an `if`: {found}")
     pairs = zip(nest.leaves(yes), nest.leaves(no), strict=True)
     made = [_leaf(name, *pair) for pair in pairs]
     refused = [leaf for leaf in made if isinstance(leaf, Unknown)]
@@ -220,7 +222,7 @@ def _leaf(name: str, yes: Any, no: Any) -> Any:
         return Unknown(
             name,
             f"differs in the branches of an `if` over a tensor: {_show(yes)} or {_show(no)}; "
-            "both should leave tensors of one dtype and number of dimensions",
+            "both should be tensors with the same dtype and number of dimensions",
         )
     if all(isinstance(value, Variable) for value in both) and (
         yes.dtype != no.dtype or len(yes.shape) != len(no.shape)

@@ -25,9 +25,9 @@ def as_flag(value: Variable, statement: str) -> Variable:
     """Convert a condition to a bool Variable; raise UnsupportedError for several elements."""
     if element_count(value.shape) not in (1, UNKNOWN):
         raise UnsupportedError(
-            f"{caller_location()}: the condition of this `{statement}` is a tensor of shape "
-            f"{list(value.shape)}, and must have one element; reduce it with paddle.any or "
-            "paddle.all, or choose element by element with paddle.where"
+            f"{caller_location()}: the condition of this `{statement}` must have one element, "
+            f"found a tensor of shape {list(value.shape)}; reduce the condition with paddle.any or "
+            "paddle.all, or select elements with paddle.where"
         )
     return as_bool(value)
 

@@ -44,14 +44,15 @@ class Range:
         start, stop, step = (0, *limits, 1) if len(limits) == 1 else (*limits, 1)[:3]
         if not isinstance(step, int) or step == 0:
             raise UnsupportedError(
-                f"{caller_location()}: the step of range() must be a number other than 0 here"
+                f"{caller_location()}: the step of a range() over a tensor must be an int other "
+                "than 0"
             )
         self.start, self.stop, self.step = _index(start), _index(stop), step
 
     def __iter__(self) -> Iterator[Any]:
         raise UnsupportedError(
-            f"{caller_location()}: the number of items of this range() is a tensor, which a `for` "
-            "statement can follow and a comprehension cannot; write the loop as a statement"
+            f"{caller_location()}: a limit of this range() is a tensor, which only a `for` "
+            "statement supports, not a comprehension; write the loop as a `for` statement"
         )
 
 
@@ -76,8 +77,8 @@ def _index(value: Any) -> Variable:
 def _rows(items: Variable) -> Iterator[Variable]:
     if items.shape[0] < 0:
         raise UnsupportedError(
-            f"{caller_location()}: '{items.name}' has {list(items.shape)} elements, of which the "
-            "first dimension is unknown; go over it with a `for` statement"
+            f"{caller_location()}: the first dimension of '{items.name}' {list(items.shape)} is "
+            "unknown; loop over the tensor with a `for` statement"
         )
     return (items[at] for at in range(items.shape[0]))  # pyright: ignore[reportIndexIssue]
 
@@ -227,8 +228,8 @@ class _ConvertedLoop:
             return
         if not carried:
             raise UnsupportedError(
-                f"{caller_location()}: nothing that the condition of this loop depends on changes "
-                "in the loop, so it would never end"
+                f"{caller_location()}: the loop would never end: no variable of its condition "
+                "changes in the loop"
             )
 
         def put(values: Sequence[Any]) -> None:
