@@ -37,8 +37,8 @@ def infer_outputs(op: Operator) -> None:
             variable = op.block.find_var(name)
             if variable is None:
                 raise ProgramError(
-                    f"'{name}' is not a variable of this program; one of another program cannot be "
-                    "read here: build both in one static.program_guard, or feed what it gave"
+                    f"'{name}' is not a variable of this program, and variables of other programs "
+                    "cannot be read: build both in one static.program_guard, or feed the value"
                 )
             type_ = tensor(variable.shape, variable.dtype)
             values[name] = BlockArgument(type_, scratch, len(values))

@@ -69,7 +69,7 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
         if op.type == "pd_grad":
             raise UnsupportedError(
                 f"the fetch depends on the derivative {op.output_arg_names}, which Paddle's "
-                "inference models cannot hold; save the whole program with static.save"
+                "inference models do not support; save the whole program with static.save"
             )
         kept.append(op)
         needed.update(_names_read(program, op))

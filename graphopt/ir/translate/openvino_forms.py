@@ -57,9 +57,9 @@ def to_openvino_forms(program: Program) -> None:
     if unknown:
         lines = [f"{type} ({', '.join(names[:3])})" for type, names in unknown.items()]
         raise UnsupportedError(
-            "OpenVINO's reader of Paddle's files has no operators for:\n  "
+            "OpenVINO's reader of Paddle files does not support these operators:\n  "
             + "\n  ".join(lines)
-            + "\nwrite .onnx, which OpenVINO reads, too"
+            + "\nwrite .onnx, which OpenVINO also reads"
         )
 
 

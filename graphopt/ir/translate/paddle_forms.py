@@ -190,8 +190,8 @@ def _ends_of_paddle_2(strides: str) -> FormRule:
             if ends[at] == -1:
                 (out,) = op.output_arg_names
                 raise UnsupportedError(
-                    f"'{out}' is a slice with stride {step} and end -1: it has no elements, and "
-                    "Paddle 2 takes that end for none; leave it out for all elements"
+                    f"'{out}' is a slice with stride {step} and end -1, which has no elements; "
+                    "Paddle 2 reads the end -1 as no end. Leave out the end to select all elements"
                 )
             size = rewriter.shape(op.inputs["Input"][0])[axis]
             if ends[at] <= -_LARGE or 0 <= size < -ends[at]:
@@ -254,8 +254,8 @@ def _histogram(rewriter: Rewriter, op: Operator) -> None:
         bound = op.attrs.get(name, 0)
         if bound != int(bound):
             raise UnsupportedError(
-                f"histogram from {op.attrs.get('min', 0)} to {op.attrs.get('max', 0)}: the bounds "
-                "of Paddle 2 are whole numbers; scale the elements first"
+                f"histogram from {op.attrs.get('min', 0)} to {op.attrs.get('max', 0)}: Paddle 2 "
+                "supports only integer bounds; scale the elements first"
             )
         op.attrs[name] = int(bound)
 

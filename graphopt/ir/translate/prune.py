@@ -64,9 +64,10 @@ def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
             cut = _upstream(op, name).intersection(op.input("X")) - {name}
             if cut:
                 raise ProgramError(
-                    f"'{name}' is fed and not computed, but the gradient of '{min(cut)}' goes "
-                    f"through the operators that compute '{name}': feed what these read instead, "
-                    "or run the forward part alone, as program.clone(for_test=True)"
+                    f"'{name}' is fed and not computed, but the gradient of '{min(cut)}' flows "
+                    f"through the operators that compute '{name}': feed the inputs of these "
+                    "operators instead, or run only the forward part, with "
+                    "program.clone(for_test=True)"
                 )
 
 

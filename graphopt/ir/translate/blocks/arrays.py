@@ -42,7 +42,7 @@ def open_array(parser: BlockParser, name: str, like: SSAValue | None = None) -> 
     elements, emit = written_elements(array, name), parser.translator.emit
     first = next(iter(elements), like)
     if first is None:
-        raise ProgramError(f"the array '{name}' is read and was never written")
+        raise ProgramError(f"the tensor array '{name}' is read, but was never written")
     if elements and len({show(value.type) for value in elements}) == 1 and not _varies(elements):
         found = emit(Stack, None, elements, axis=0).results[0]
     else:
@@ -70,8 +70,8 @@ def array_part(parser: BlockParser, name: str, part: str) -> SSAValue:
     names = parts_of(name, None)
     if rank_of(array.type) == 1:
         raise UnsupportedError(
-            f"the tensor array '{name}', whose length depends on data, has numbers for elements; "
-            "fetch what tensor_array_to_tensor makes of it"
+            f"the tensor array '{name}' has scalar elements, and its length depends on data; fetch "
+            "the result of tensor_array_to_tensor instead"
         )
     if part not in names:
         raise ArrayFetchError(name, None)
@@ -88,7 +88,7 @@ def written_elements(elements: Elements, name: str) -> list[SSAValue]:
     """Return the elements of an array; ProgramError if it has gaps."""
     found = [value for value in elements if value is not None]
     if len(found) < len(elements):
-        raise ProgramError(f"the array '{name}' has positions that were never written")
+        raise ProgramError(f"the tensor array '{name}' has positions that were never written")
     return found
 
 
@@ -99,7 +99,9 @@ def _position(parser: BlockParser, op: Operator) -> int | None:
         return None
     position = int(found.reshape(()))
     if not 0 <= position < _MOST_ELEMENTS:
-        raise ProgramError(f"{op.type} at position {position}, outside 0..{_MOST_ELEMENTS - 1}")
+        raise ProgramError(
+            f"{op.type}: the position should be in 0..{_MOST_ELEMENTS - 1}, found {position}"
+        )
     return position
 
 
@@ -127,8 +129,8 @@ def _read(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     value = array[position] if position < len(array) else None
     if value is None:
         raise ProgramError(
-            f"position {position} of the array '{name}' is read and was never written; "
-            f"it has {len(array)} elements"
+            f"position {position} of the tensor array '{name}' is read, but was never written; "
+            f"the array has {len(array)} elements"
         )
     return {op.output("Out")[0]: value}
 
@@ -153,7 +155,7 @@ def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         return dict(zip(names, made.results, strict=False))
     elements = written_elements(array, name)
     if not elements:
-        raise ProgramError(f"the array '{name}' is read and was never written")
+        raise ProgramError(f"the tensor array '{name}' is read, but was never written")
     made = parser.translator.emit(Stack if stacked else Concat, op, elements, axis=axis)
     sizes = [1 if stacked else shape_of(value.type)[axis] for value in elements]
     written = {op.output("Out")[0]: made.results[0]}
@@ -178,7 +180,10 @@ def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """Emit the decoding of a beam search; the front end supplies the arrays of lengths."""
     names = [*op.input("Ids"), *op.input("Scores"), *op.input(SLOT)]
     if len(names) != 4:
-        raise UnsupportedError("beam_search_decode of a file: the lengths of its steps are unknown")
+        raise UnsupportedError(
+            "operator beam_search_decode of a saved program is not supported: the lengths of its "
+            "steps are unknown"
+        )
     arrays = [open_array(parser, name) for name in names]
     end = int(op.attrs.get("end_id", 0))
     made = parser.translator.emit(BeamSearchDecode, op, *arrays, end_id=end)
@@ -210,7 +215,10 @@ def _rank_values(parser: BlockParser, op: Operator, names: Sequence[str]) -> lis
     """Read the named values, then a rank table and its lengths."""
     given = op.input(SLOT)
     if not given:
-        raise UnsupportedError(f"{op.type} of a file: the lengths of its sequences are unknown")
+        raise UnsupportedError(
+            f"operator {op.type} of a saved program is not supported: the lengths of its sequences "
+            "are unknown"
+        )
     return [parser.read(name) for name in (*names, *op.input("RankTable"), *given)]
 
 

@@ -125,8 +125,8 @@ class BlockParser(ABC):
             if name in frame.partial:
                 raise UnsupportedError(
                     f"'{name}' has a value only if the condition '{frame.partial[name]}' holds, "
-                    "and is read where it may not hold; give it a value before, e.g. with "
-                    "paddle.assign"
+                    "but is read where the condition may not hold; set a value before the "
+                    "condition, e.g. with paddle.assign"
                 )
         raise FeedError(_missing_feed(name, self.reader))
 
@@ -250,9 +250,9 @@ def _check_path(derivative: Operator) -> None:
     """Raise ProgramError if the targets do not depend on an input: its gradient would be zero."""
     for name in off_the_path(derivative):
         raise ProgramError(
-            f"the gradient of {derivative.input('Y')} by '{name}': they depended on '{name}' when "
-            "the gradient was made, and the program was edited since, so that they do not; edit "
-            "the program before you call paddle.static.gradients or minimize"
+            f"the gradient of {derivative.input('Y')} with respect to '{name}': the program was "
+            f"edited after the gradient was added, and the targets no longer depend on '{name}'; "
+            "edit the program before you call paddle.static.gradients or minimize"
         )
 
 
@@ -285,4 +285,4 @@ def _missing_feed(name: str, reader: Operator | None) -> str:
     if reader is None:
         return message
     where = f" at {reader.location}" if reader.location else ""
-    return f"{message}: operator {reader.type}{where} reads it before it has a value"
+    return f"{message}: operator {reader.type}{where} reads {name} before it has a value"

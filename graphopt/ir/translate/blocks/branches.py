@@ -383,8 +383,8 @@ def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         )
     if found is None:
         raise UnsupportedError(
-            f"select_input of {', '.join(names)}, which are not the results of the two branches "
-            "of one condition in this block"
+            f"select_input of {', '.join(names)} is not supported: the inputs are not the results "
+            "of the two branches of one condition in this block"
         )
     return {op.output("Out")[0]: found}
 

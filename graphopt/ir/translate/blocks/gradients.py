@@ -145,7 +145,7 @@ class GradientParser:
             self._note(value)  # values read only by the gradient operators are unchanged
             if value not in self.values:
                 raise UnsupportedError(
-                    f"the gradient of '{raised.targets[0][0].name}' goes through '{value.name}', "
+                    f"the gradient of '{raised.targets[0][0].name}' flows through '{value.name}', "
                     "which is not a tensor; gradients of tensor arrays are not supported in saved "
                     "programs"
                 )
@@ -178,8 +178,8 @@ class GradientParser:
         outputs: Mapping[VersionedName, SSAValue] = self.values
         if link.forward not in self.emitted:
             raise ProgramError(
-                f"operator {op.type} is the gradient of an operator {forward.type} that was not "
-                "computed before it"
+                f"operator {op.type} is the gradient of an operator {forward.type} that does not "
+                "run before the gradient"
             )
         ops: Sequence[Operation] = self.emitted[link.forward]
         every = list(inputs.values())
@@ -226,7 +226,8 @@ class GradientParser:
         ops = _behind(before, block.first_op)
         if any(draws(op) for op in ops):
             raise UnsupportedError(
-                f"operator {forward.type}: the derivative of random numbers at changed inputs"
+                f"operator {forward.type}: the derivative of random numbers at changed inputs is "
+                "not supported"
             )
         of = self.versions.writes[link.forward].values()
         return inputs, {v: written[v.name] for v in of if v.name in written}, ops
@@ -254,8 +255,8 @@ class GradientParser:
                 continue
             if isinstance(op, (RegionOp, Grad, Dynamic)) or not isinstance(op, PdOp):
                 raise UnsupportedError(
-                    f"operator {source.type}: the derivative of {op.name} by itself, as the "
-                    f"gradients around it are not the standard ones "
+                    f"operator {source.type}: the derivative of {op.name} alone is not supported, "
+                    "and the gradients around the operator are not standard "
                     f"({'; '.join(self.plan.reasons)})"
                 )
             made = self.parser.translator.emit(

@@ -48,8 +48,8 @@ def count_unfolded(parser: BlockParser, count: int, what: str) -> None:
     parser.unrolled += count
     if parser.unrolled > _MOST_UNROLLED:
         raise UnsupportedError(
-            f"{what}: more than {_MOST_UNROLLED} operators when they are unfolded; carry a tensor "
-            "of fixed size through paddle.static.nn.while_loop instead"
+            f"{what}: more than {_MOST_UNROLLED} operators after loops are unrolled; carry a "
+            "tensor of fixed size through paddle.static.nn.while_loop instead"
         )
 
 

@@ -132,7 +132,8 @@ class _TranslatedLoop:
         if type_ is None:
             raise UnsupportedError(
                 f"the loop variable '{name}' is {show(self.types[name])} before the loop and "
-                f"{show(last.type)} after a step; its dtype and number of dimensions must stay"
+                f"{show(last.type)} after a step; a loop variable must keep its dtype and number "
+                "of dimensions"
             )
         return type_
 
@@ -150,8 +151,8 @@ class _TranslatedLoop:
         self.parser.leave()
         if self.name not in frame.written:
             raise ProgramError(
-                f"the body of a while never changes its condition '{self.name}', so it would run "
-                "for ever; end it with paddle.assign(..., condition)"
+                f"the body of a while never changes its condition '{self.name}', so the loop would "
+                "never end; write the condition in the body with paddle.assign(..., condition)"
             )
         target.add_op(Yield.make([frame.values[self.name], *after]))
         groups = [self.condition], [self.carried[n] for n in self.types]
@@ -213,7 +214,8 @@ def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     memories = [parser.read(n) for n in op.input("initial_states")]
     if not sequences or len(before) != len(memories) or len(after) != len(memories):
         raise ProgramError(
-            "recurrent needs a sequence, and as many initial states as ex_states and states"
+            "operator recurrent needs at least one sequence, and the same number of "
+            "initial_states, ex_states and states"
         )
     items = [tensor(shape_of(s.type)[1:], dtype_of(s.type)) for s in sequences.values()]
     target = IrBlock(arg_types=[*(m.type for m in memories), *items])
@@ -226,8 +228,8 @@ def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     lost = [n for n in frame.outer_names() if n not in (*op.output("outputs"), *after)]
     if lost:
         raise UnsupportedError(
-            f"the step of a recurrent network assigns to '{lost[0]}' from outside; make it a "
-            "memory, or use paddle.static.nn.while_loop"
+            f"the step of a recurrent network assigns to '{lost[0]}', a variable outside of the "
+            f"step; make '{lost[0]}' a memory, or use paddle.static.nn.while_loop"
         )
     steps = [frame.values[n] for n in op.output("outputs")]
     target.add_op(Yield.make([*(frame.values[n] for n in after), *steps]))

@@ -70,7 +70,7 @@ def _insert(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         made = parser.translator.emit(ArrayWrite, op, array, at, value)
         return _set(parser, op, made.results[0])
     if isinstance(array, SSAValue) or (position is None and not is_last):
-        raise _open_number(parser, op, 2, "its position")
+        raise _open_number(parser, op, 2, "the position")
     elements = written_elements(array, name)
     at = len(elements) if position is None else _within(op, position, len(elements), "to")
     return _set(parser, op, (*elements[:at], value, *elements[at:]))
@@ -80,7 +80,7 @@ def _erase(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     name, array = op.input("X")[0], parser.array(op.input("X")[0])
     position = -1 if len(op.input("X")) < 2 else _position(parser, op, 1)
     if isinstance(array, SSAValue) or position is None:
-        raise _open_number(parser, op, 1, "its position")
+        raise _open_number(parser, op, 1, "the position")
     elements = written_elements(array, name)
     at = _within(op, position, len(elements))
     return _set(parser, op, (*elements[:at], *elements[at + 1 :]))
@@ -97,7 +97,7 @@ def _position(parser: BlockParser, op: Operator, at: int) -> int | None:
 
 def _open_number(parser: BlockParser, op: Operator, at: int, what: str) -> OpenSizeError:
     """Build the error for an input that must be known before the run; the caller raises it."""
-    error = OpenSizeError(f"{op.type}: {what} and the list have to be known before a run")
+    error = OpenSizeError(f"{op.type}: {what} and the list must be known before a run")
     error.values = tuple(map(parser.read, op.input("X")[at : at + 1]))
     return error
 
@@ -105,7 +105,9 @@ def _open_number(parser: BlockParser, op: Operator, at: int, what: str) -> OpenS
 def _within(op: Operator, position: int, length: int, upto: str = "below") -> int:
     """Convert a position to one from the front; UnsupportedError if it is out of range."""
     if not -length <= position < length + (upto == "to"):
-        raise UnsupportedError(f"{op.type}: position {position} of a list of {length} tensors")
+        raise UnsupportedError(
+            f"{op.type}: position {position} is out of range for a list of {length} tensors"
+        )
     return position % length if position < 0 else position
 
 
@@ -124,7 +126,9 @@ def _split(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     names, x = op.input("X"), parser.read(op.input("X")[0])
     axis = int(op.attrs.get("axis", 0))
     if not -rank_of(x.type) <= axis < rank_of(x.type):
-        raise UnsupportedError(f"{op.type}: axis {axis} of {rank_of(x.type)} dimensions")
+        raise UnsupportedError(
+            f"{op.type}: axis {axis} is out of range for {rank_of(x.type)} dimensions"
+        )
     axis %= rank_of(x.type)
     sizes = _sizes_of_parts(parser, op, shape_of(x.type)[axis])
     is_dropped = len(names) < 2 and not op.attrs.get("keepdims", 1)
@@ -148,12 +152,14 @@ def _sizes_of_parts(parser: BlockParser, op: Operator, size: int) -> Sequence[in
     if len(op.input("X")) > 1:
         split = parser.known.array(parser.read(op.input("X")[1]))
         if split is None:
-            raise _open_number(parser, op, 1, "the sizes of its parts")
+            raise _open_number(parser, op, 1, "the sizes of the parts")
     if split is not None and split.ndim:
         return [int(each) for each in split]
     part = 1 if split is None else int(split)
     if size == UNKNOWN or part < 1 or size > part * _MOST_PARTS:
-        raise UnsupportedError(f"{op.type}: parts of {part} of an axis of {size} (-1: open)")
+        raise UnsupportedError(
+            f"{op.type}: cannot split an axis of size {size} into parts of {part} (-1: open)"
+        )
     return [min(part, size - start) for start in range(0, size, part)]
 
 

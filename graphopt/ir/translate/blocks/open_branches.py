@@ -107,7 +107,7 @@ def keep_condition(block: IrBlock, branch: OpenBranch) -> None:
         for inner in list(op.walk()):
             if isinstance(inner, PyFunc):
                 raise UnsupportedError(
-                    "a py_func decides which branch is taken, and would be called twice, as "
+                    "the condition of a branch depends on a py_func, which would be called twice: "
                     f"{branch.as_error()}"
                 )
             if isinstance(inner, (Print, Assert)):

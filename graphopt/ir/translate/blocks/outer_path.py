@@ -82,8 +82,9 @@ def _check_repeatable(op: PdOp, *, in_loop: bool) -> None:
         why = "draws other random numbers in each step of a loop"
     if why is not None:
         raise UnsupportedError(
-            f"a derivative inside a branch or loop goes through {op.name} outside of it, which "
-            f"{why}; take the derivative outside, or compute this inside"
+            f"a derivative inside a branch or loop flows through {op.name} outside of the branch "
+            f"or loop, and {op.name} {why}; take the derivative outside, or compute {op.name} "
+            "inside"
         )
 
 
@@ -98,6 +99,7 @@ def _check_reached(grad: Grad, outermost: Block) -> None:
         value = grad.wrt[index]
         if value not in reached and value.owner is not outermost:
             raise UnsupportedError(
-                f"a derivative inside a branch or loop is of '{value.name_hint}', which was "
-                "changed after its value was used outside; compute all of the network inside"
+                "a derivative inside a branch or loop is taken with respect to "
+                f"'{value.name_hint}', which was changed after its value was used outside; compute "
+                "the whole network inside"
             )

@@ -245,8 +245,8 @@ class Parser(BlockParser):
                 if name in op.output(slot):
                     at = "" if op.location is None else f" at {op.location}"
                     return (
-                        f"it is in the slot {slot} of operator {op.type}{at}, which graphopt does "
-                        "not compute; fetch another result"
+                        f"the variable is in the slot {slot} of operator {op.type}{at}, which "
+                        "graphopt does not compute; fetch another result"
                     )
         written = [n for op in ops for n in op.output_arg_names]
         near = get_close_matches(name, {*written, *self.feeds}, 1)
@@ -254,7 +254,7 @@ class Parser(BlockParser):
             f"did you mean '{near[0]}'?" if near else "a variable of another program needs that one"
         )
         return (
-            f"the program has no variable name '{name}' that an operator writes or that was fed; "
+            f"the program has no variable named '{name}' that an operator writes or that was fed; "
             f"{hint}"
         )
 

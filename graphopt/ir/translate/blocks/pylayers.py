@@ -55,13 +55,14 @@ def _parse_backward(
     wanted = op.input("Input")
     if len(set(wanted)) < len(wanted):
         raise ProgramError(
-            f"operator {op.type} reads {wanted}, where a variable is twice, so that '<name>"
-            f"{GRAD_SUFFIX}' means two gradients; give a copy of it, e.g. by paddle.assign"
+            f"operator {op.type} reads {wanted}, which names a variable twice, so '<name>"
+            f"{GRAD_SUFFIX}' would be two gradients; pass a copy of the variable, e.g. by "
+            "paddle.assign"
         )
     if names and not block.ops:
         raise ProgramError(
-            f"the block with the derivative of operator {op.type} is empty, as "
-            "Program.clone(for_test=True) leaves it; take gradients in the program itself"
+            f"the backward block of operator {op.type} is empty, as after "
+            "Program.clone(for_test=True); take gradients in the original program"
         )
     frame = parser.enter(block, target)
     for name, argument in zip(names, target.args, strict=True):

@@ -29,8 +29,8 @@ def check_rowwise(op: Operation, split: set[SSAValue]) -> None:
         return
     if not isinstance(op, PdOp) or op.regions or not _keeps_rows_apart(op, touched, split):
         raise UnsupportedError(
-            f"{op.name} in a branch of IfElse lets rows depend on each other; compute it outside, "
-            "or use paddle.where or paddle.static.nn.cond"
+            f"{op.name} in a branch of IfElse makes rows depend on each other; compute {op.name} "
+            "outside, or use paddle.where or paddle.static.nn.cond"
         )
     split.update(op.results)
 

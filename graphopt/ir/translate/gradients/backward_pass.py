@@ -80,7 +80,7 @@ class BackwardPass:
         self._check_cotangents(set(wrt))
         no_grad = self._stops(set(wrt))
         if self.is_second and (no_grad or any(v in self.versions.producer for v in wrt)):
-            raise NotStandard("a second derivative by values in the middle of the program")
+            raise NotStandard("a second derivative is taken with respect to intermediate values")
         seeds = [
             (value, term.value)
             for value, terms in self.total.items()
@@ -106,7 +106,7 @@ class BackwardPass:
             if link.later and not self.around.inside:
                 value = min(link.later.values())
                 raise NotStandard(
-                    f"{self._name(link.at)} takes '{value.name}' with its value after an update"
+                    f"{self._name(link.at)} reads the value of '{value.name}' after an update"
                 )
 
     def _collect(self) -> None:
@@ -120,7 +120,7 @@ class BackwardPass:
             places = [place for link in links for place in link.results]
             same = all(link.cotangents == links[0].cotangents for link in links)
             if len(set(places)) != len(places) or not same:
-                raise NotStandard(f"{self.ops[forward].type} is derived twice")
+                raise NotStandard(f"{self.ops[forward].type} is differentiated twice")
         for link in self.links:
             for value, gradient in link.cotangents.items():
                 terms = self.flow.terms(gradient, value)
@@ -140,7 +140,7 @@ class BackwardPass:
                     self.stopped[value] = None
                 elif terms != total:
                     raise NotStandard(
-                        f"{self._name(link.at)} takes a part of the gradient of '{value.name}', "
+                        f"{self._name(link.at)} reads a part of the gradient of '{value.name}', "
                         f"or another value"
                     )
 
@@ -186,7 +186,7 @@ class BackwardPass:
             if not found:
                 return list(stops)
             if found & wrt:
-                raise NotStandard(f"the gradient of '{min(found & wrt).name}' leaves out a reader")
+                raise NotStandard(f"the gradient of '{min(found & wrt).name}' omits a reader")
             stops.update(dict.fromkeys(sorted(found)))
 
     def _missing(
@@ -208,7 +208,7 @@ class BackwardPass:
                 if outputs & wrt:
                     raise NotStandard(
                         f"'{min(outputs & wrt).name}' depends on other differentiated values, "
-                        f"but its gradient does not flow on"
+                        f"but its gradient does not flow to these values"
                     )
                 continue
             places = {place for link in links for place in link.results}
@@ -219,7 +219,7 @@ class BackwardPass:
                     found.add(value)
                 else:
                     raise NotStandard(
-                        f"{self._name(links[0].at)} does not give the gradient of '{value.name}'"
+                        f"{self._name(links[0].at)} does not compute the gradient of '{value.name}'"
                     )
         return found
 

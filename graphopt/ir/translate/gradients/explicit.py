@@ -71,8 +71,8 @@ def find_link(
                 _check_attributes(versions.ops[index], op)
                 return link
     raise UnsupportedError(
-        f"operator {op.type} -> {', '.join(op.output_arg_names)}: no operator {wanted} before it "
-        "has the values that it mentions"
+        f"operator {op.type} -> {', '.join(op.output_arg_names)}: no earlier operator {wanted} has "
+        "the inputs and outputs that this gradient operator reads"
     )
 
 
@@ -158,8 +158,8 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Gradien
         inputs = [p for p, v in reads.items() if v.name == base and p not in results]
         if not inputs:
             raise UnsupportedError(
-                f"operator {op.type} gives '{value.name}' in slot '{place.slot}', which is the "
-                f"gradient of no input of its operator {target.type}"
+                f"operator {op.type} writes '{value.name}' in slot '{place.slot}', which is not "
+                f"the gradient of an input of its forward operator {target.type}"
             )
         results[inputs[0]] = value
     return GradientLink(at, forward, cotangents, results, later)
@@ -174,7 +174,7 @@ def _check_attributes(forward: Operator, op: Operator) -> None:
     for name in forward.attrs.keys() & op.attrs.keys() - HINTS:
         if forward.attrs[name] != op.attrs[name]:
             raise UnsupportedError(
-                f"operator {op.type} has {name} = {op.attrs[name]!r}, but its operator "
+                f"operator {op.type} has {name} = {op.attrs[name]!r}, but its forward operator "
                 f"{forward.type} has {forward.attrs[name]!r}"
             )
 

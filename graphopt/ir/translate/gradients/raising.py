@@ -130,9 +130,8 @@ class _Planner:
         for link in plan.links.values():
             if link.forward in plan.absorbed:
                 raise UnsupportedError(
-                    f"operator {self.ops[link.at].type}: a derivative of the gradient operator "
-                    f"{self.ops[link.forward].type} that is not the standard one "
-                    f"({'; '.join(plan.reasons)})"
+                    f"operator {self.ops[link.at].type} is not the standard derivative of the "
+                    f"gradient operator {self.ops[link.forward].type} ({'; '.join(plan.reasons)})"
                 )
 
     def _passes(self, *, whole: bool) -> list[list[int]]:
@@ -181,8 +180,9 @@ def check_region(
     where = f"operator {op.type} -> {', '.join(op.output_arg_names)}"
     if any(inner_op.type in _ARRAYS for inner_op in gradients.ops):
         raise UnsupportedError(
-            f"{where}: gradients of tensor arrays inside a loop of a saved program; load the "
-            "program without its backward pass, and take the gradients with append_backward"
+            f"{where}: gradients of tensor arrays inside a loop of a saved program are not "
+            "supported; load the program without its backward pass, and take the gradients with "
+            "append_backward"
         )
     fetches = [f"{forward.inputs[place.slot][place.position]}{GRAD_SUFFIX}" for place in results]
     try:
@@ -191,8 +191,8 @@ def check_region(
         raise UnsupportedError(f"{where}: {error}") from None
     if plan.flow is None or plan.links or len(plan.grads) != 1:
         raise UnsupportedError(
-            f"{where} does not give the derivative of its operator {forward.type}: "
-            f"{'; '.join(plan.reasons) or 'it is not one derivative'}"
+            f"{where} does not compute the derivative of its forward operator {forward.type}: "
+            f"{'; '.join(plan.reasons) or 'the block is not one derivative'}"
         )
     (raised,) = plan.grads
     last = plan.flow.versions.last
@@ -200,7 +200,7 @@ def check_region(
         if seed.version or base_name(seed.name) != value.name or value != last(value.name):
             raise UnsupportedError(
                 f"{where} starts from '{seed.name}', which is not the gradient of a result "
-                f"of its operator {forward.type}"
+                f"of its forward operator {forward.type}"
             )
     unused = set(given) - {value.name for value, _ in raised.targets}
     if unused:
@@ -208,4 +208,4 @@ def check_region(
     found = {g.name for v, gs in raised.wrt for g in gs if not v.version}
     if found != set(fetches):
         missing = ", ".join(sorted(set(fetches) - found))
-        raise UnsupportedError(f"{where} does not give the gradients {missing} in a known way")
+        raise UnsupportedError(f"{where} does not compute the gradients {missing} in a known way")

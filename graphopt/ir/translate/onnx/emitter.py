@@ -63,8 +63,8 @@ class OnnxEmitter(Emitter):
     def open(self, problem: str, value: SSAValue | None = None) -> OpenSizeError:
         """Build the error for unknown sizes, or for unknown elements of `value`."""
         error = OpenSizeError(
-            f"{self.op.type}: {problem}; a run knows them, and convert and explain do where the "
-            "model has them as constants, or --dim says the sizes"
+            f"{self.op.type}: {problem}; run the model, or, for convert and explain, store these "
+            "values as constants of the model or set the sizes with --dim"
         )
         error.values = () if value is None else (value,)
         return error
@@ -79,7 +79,7 @@ class OnnxEmitter(Emitter):
         """Return the elements of a value; OpenSizeError if they depend on the run."""
         found = self.known_elements(value)
         if found is None:
-            raise self.open(f"its {what} depend on what is fed, and have to be known", value)
+            raise self.open(f"the values of the {what} must be known, but depend on feeds", value)
         return found
 
     def sizes(
@@ -91,13 +91,13 @@ class OnnxEmitter(Emitter):
         """Return the shape of a value; OpenSizeError if a size, or one `along` axes, is open."""
         shape = shape_of(value.type)
         if UNKNOWN in (shape if along is None else [shape[axis] for axis in along]):
-            raise self.open(f"{what} {list(shape)} are open, and have to be known")
+            raise self.open(f"{what} {list(shape)} are open, but must be known")
         return shape
 
     def check_bound(self, what: str, *counts: int, most: int = 1 << 20) -> None:
         """Raise UnsupportedError if the product of `counts` is larger than `most`."""
         if math.prod(counts) > most:
-            raise self.refuse(f"{math.prod(counts)} {what}, and at most {most} are supported")
+            raise self.refuse(f"{math.prod(counts)} {what}; at most {most} are supported")
 
     # Constants -------------------------------------------------------------------------------
 
@@ -237,13 +237,13 @@ class OnnxEmitter(Emitter):
     def one_of(self, text: str, options: Sequence[str]) -> str:
         """Return `text` if it is one of the options; raise UnsupportedError otherwise."""
         if text not in options:
-            raise self.refuse(f"{text!r} is none of {', '.join(options)}")
+            raise self.refuse(f"expected one of {', '.join(options)}, found {text!r}")
         return text
 
     def axis(self, axis: int, rank: int) -> int:
         """Normalize an axis to count from the front; UnsupportedError if it is out of range."""
         if not -rank <= axis < max(rank, 1):
-            raise self.refuse(f"axis {axis} of a tensor with {rank} dimensions")
+            raise self.refuse(f"axis {axis} is out of range for a tensor with {rank} dimensions")
         return axis % rank if rank else 0
 
     def emit_with_tensor(

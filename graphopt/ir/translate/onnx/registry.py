@@ -45,14 +45,14 @@ class _Entry:
         unknown = sorted(attrs.keys() - self.attributes)
         if unknown:
             raise UnsupportedError(
-                f"{op.type}: its attribute '{unknown[0]}' is not supported; leave it out, or write "
-                "the node by others"
+                f"{op.type}: the attribute '{unknown[0]}' is not supported; remove the attribute, "
+                "or replace the node by others"
             )
         found = self.rule(emit, *operands, **attrs)
         results = [found] if isinstance(found, SSAValue) else list(found)
         names = op.output("Out")
         if len(names) > len(results):
-            raise UnsupportedError(f"{op.type}: its result {len(results)} is not supported")
+            raise UnsupportedError(f"{op.type}: output {len(results)} is not supported")
         pairs = zip(names, results, strict=False)
         return {name: value for name, value in pairs if name != EMPTY}
 

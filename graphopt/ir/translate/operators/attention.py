@@ -57,8 +57,8 @@ def multihead_matmul(emit: Emitter) -> Written:
     total = math.prod(shape_of(weight.type)[1:])
     if heads < 1 or rank_of(x.type) != 3 or total < 0 or total % (3 * heads):
         raise ProgramError(
-            f"a weight {list(shape_of(weight.type))} is not queries, keys and values of "
-            f"{heads} heads for an input {list(shape_of(x.type))}"
+            f"the shape {list(shape_of(weight.type))} of the weight does not match the queries, "
+            f"keys and values of {heads} heads for an input of shape {list(shape_of(x.type))}"
         )
     flat = emit(Reshape, weight, shape=(0, -1))
     mixed = plus(emit, emit(Matmul, x, flat), emit.optional("Bias"))
@@ -75,7 +75,7 @@ def fused_attention(emit: Emitter) -> Written:
         *("Ln2Scale", "Ln2Bias"),
     )
     if emit.attr("transpose_qkv_wb"):
-        raise UnsupportedError("fused_attention with transpose_qkv_wb")
+        raise UnsupportedError("operator fused_attention with transpose_qkv_wb is not supported")
     x, weight = emit.input("X"), emit.input("QKVW")
     if rank_of(weight.type) != 4 or rank_of(x.type) != 3:
         raise ProgramError("fused_attention needs an input of rank 3 and a QKVW of rank 4")
@@ -139,16 +139,18 @@ def flash_attention(emit: Emitter) -> Written:
     """Decompose attention of [batch, length, heads, size]."""
     emit.only("q", "k", "v", "attn_mask")
     if emit.attr("dropout") and not emit.attr("is_test"):
-        raise UnsupportedError("flash_attn with dropout in training")
+        raise UnsupportedError("operator flash_attn with dropout in training is not supported")
     q, k, v = (emit(Transpose, emit.input(slot), perm=(0, 2, 1, 3)) for slot in "qkv")
     size, mask = shape_of(q.type)[-1], emit.optional("attn_mask")
     if size < 1:
-        raise UnsupportedError("flash_attn with heads of unknown size")
+        raise UnsupportedError("operator flash_attn with heads of unknown size is not supported")
     if not emit.attr("causal"):
         out = attention(emit, q, k, v, size**-0.5, mask)
     else:
         if mask is not None:
-            raise UnsupportedError("flash_attn with causal=True and a mask")
+            raise UnsupportedError(
+                "operator flash_attn with causal=True and a mask is not supported"
+            )
         scores = emit(Matmul, emit.scale(q, size**-0.5), k, transpose_y=True)
         out = emit(Matmul, _lower_softmax(emit, scores), v)
     return emit.results(out=emit(Transpose, out, perm=(0, 2, 1, 3)))

@@ -153,7 +153,10 @@ def detection_map(emit: Emitter) -> Written:
     emit.only("DetectRes", "Label", "HasState", "PosCount", "TruePos", "FalsePos", SLOT, _STATES)
     own = [emit.reshape(value, -1) for value in emit.inputs(SLOT)]
     if len(own) != 2:
-        raise UnsupportedError("detection_map of a file: the lengths of its inputs are unknown")
+        raise UnsupportedError(
+            "operator detection_map of a saved program is not supported: the lengths of its inputs "
+            "are unknown"
+        )
     state = [value for slot in ("HasState", "PosCount") for value in emit.inputs(slot)]
     for slot, lengths in zip(("TruePos", "FalsePos"), emit.inputs(_STATES), strict=False):
         state += [emit.input(slot), emit.reshape(lengths, -1)]
@@ -191,8 +194,8 @@ def box_clip(emit: Emitter) -> Written:
     elif rank == 2:
         if shape_of(images.type)[0] not in (1, UNKNOWN):
             raise UnsupportedError(
-                f"box_clip of {show(boxes.type)}: boxes of several images need their lengths "
-                "(LoD); give them as [n, m, 4]"
+                f"box_clip of {show(boxes.type)}: boxes of several images need lengths (LoD); "
+                "reshape the boxes to [n, m, 4]"
             )
         images = emit.reshape(images, 1, 3)
     height, width, ratio = (
@@ -306,7 +309,8 @@ def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
     found = _lengths(emit, slot)
     if found is None:
         raise UnsupportedError(
-            f"operator {emit.op.type} of a file: how many boxes each image has is unknown"
+            f"operator {emit.op.type} of a saved program is not supported: the number of boxes of "
+            "each image is unknown"
         )
     return found
 
@@ -315,7 +319,9 @@ def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
 def locality_aware_nms(emit: Emitter) -> Written:
     emit.only("BBoxes", "Scores")
     if emit.attr("background_label") == 0:
-        raise UnsupportedError("locality_aware_nms whose only class is the background")
+        raise UnsupportedError(
+            "operator locality_aware_nms with no class other than the background is not supported"
+        )
     names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
     attrs = {name: emit.op.attrs[name] for name in names if name in emit.op.attrs}
     out, counts = emit.all(LocalityAwareNms, emit.input("BBoxes"), emit.input("Scores"), **attrs)

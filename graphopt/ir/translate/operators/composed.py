@@ -48,7 +48,7 @@ def _check_known_sizes(emit: Emitter, *values: SSAValue, first: int = 1) -> None
     for value in values:
         if UNKNOWN in shape_of(value.type)[first:]:
             raise UnsupportedError(
-                f"operator {emit.op.type} of {show(value.type)}: its sizes must be known"
+                f"operator {emit.op.type} of {show(value.type)}: the sizes must be known"
             )
 
 

@@ -212,7 +212,7 @@ def triangle_indices(emit: Emitter) -> Written:
     is_lower = emit.op.type == "tril_indices"
     rows, columns = (emit.attr(n) for n in (("rows", "cols") if is_lower else ("row", "col")))
     if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
-        raise ProgramError(f"{emit.op.type} of {rows} rows and {columns} columns")
+        raise ProgramError(f"operator {emit.op.type} cannot have {rows} rows and {columns} columns")
     find = np.tril_indices if is_lower else np.triu_indices
     places = np.stack(find(rows, emit.attr("offset"), columns))
     made = emit(

@@ -23,7 +23,7 @@ def fill_diagonal(emit: Emitter) -> Written:
     shape = shape_of(x.type)
     if len(shape) < 2 or UNKNOWN in shape:
         raise UnsupportedError(
-            f"fill_diagonal of {list(shape)}: it takes two or more axes of known sizes"
+            f"fill_diagonal needs two or more axes of known sizes, found {list(shape)}"
         )
     on = np.zeros(shape, bool)
     if len(shape) == 2:
@@ -60,8 +60,8 @@ def fill_diagonal_tensor(emit: Emitter) -> Written:
     places = [r * columns + r + offset for r in range(rows) if 0 <= r + offset < columns]
     if rank_of(y.type) != rank - 1 or shape_of(y.type)[-1] not in (len(places), UNKNOWN):
         raise ProgramError(
-            f"fill_diagonal_tensor: y {list(shape_of(y.type))} needs {rank - 1} axes and "
-            f"{len(places)} elements along the last, those of the diagonals"
+            f"fill_diagonal_tensor: y should have {rank - 1} axes, the last with one element for "
+            f"each of the {len(places)} positions of the diagonal, found {list(shape_of(y.type))}"
         )
     moved = emit(Transpose, x, perm=tuple(order))
     flat = emit.reshape(moved, *[0] * (rank - 2), rows * columns)

@@ -162,7 +162,7 @@ _HARD_SWISH = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
 def hard_swish(emit: Emitter) -> Written:
     if any(emit.attr(name) != usual for name, usual in _HARD_SWISH.items()):
         raise UnsupportedError(
-            "hard_swish with other constants than threshold 6, scale 6, offset 3"
+            "operator hard_swish is supported only with threshold 6, scale 6 and offset 3"
         )
     return emit.results(Out=emit(Hardswish, emit.input("X")))
 

@@ -112,7 +112,7 @@ class Emitter:
 
     def only_constants_besides(self, *slots: str) -> None:
         """Raise UnsupportedError if another slot is filled, as by a size only the run knows."""
-        self._refuse_besides(slots, "; only constants are supported there")
+        self._refuse_besides(slots, "; only a constant is supported for this input")
 
     def _refuse_besides(self, slots: Sequence[str], reason: str) -> None:
         for slot, names in self.op.inputs.items():
@@ -155,7 +155,8 @@ class Emitter:
         value = self.attr(name)
         if value not in options:
             raise UnsupportedError(
-                f"operator {self.op.type}: '{name}' {value!r} is none of {', '.join(options)}"
+                f"operator {self.op.type}: '{name}' should be one of {', '.join(options)}, found "
+                f"{value!r}"
             )
         return value
 
@@ -167,8 +168,8 @@ class Emitter:
             found = [value] if isinstance(value, SSAValue) else list(value)
             if names and len(names) != len(found):
                 raise ProgramError(
-                    f"operator {self.op.type} has {len(found)} results for '{slot}', found "
-                    f"{len(names)} names"
+                    f"operator {self.op.type} computes {len(found)} results for '{slot}', but the "
+                    f"slot has {len(names)} names"
                 )
             written.update((n, v) for n, v in zip(names, found, strict=False) if n != EMPTY)
         return written
@@ -284,7 +285,9 @@ class Emitter:
             return self(Relu6, x)
         found = BY_NAME.get(f"pd.{name}") if name in _PLAIN else None
         if found is None:
-            raise UnsupportedError(f"operator {self.op.type} with the activation {name!r}")
+            raise UnsupportedError(
+                f"operator {self.op.type} with the activation {name!r} is not supported"
+            )
         return self(found, x)
 
 

@@ -26,8 +26,8 @@ def frame(emit: Emitter) -> Written:
     size = shape_of(x.type)[axis]
     if not 0 < length <= size or hop <= 0:
         raise ProgramError(
-            f"frames of length {length}, {hop} apart, of a signal of length {size}; the length of "
-            "the signal must be known, and 'hop_length' above 0"
+            f"frames of length {length} with hop_length {hop} do not match a signal of length "
+            f"{size}; the length of the signal must be known, and 'hop_length' above 0"
         )
     count = 1 + (size - length) // hop
     found = emit(Gather, x, _places(emit, count, length, hop), axis=axis)
@@ -47,8 +47,8 @@ def overlap_add(emit: Emitter) -> Written:
     count, length = shape[:2] if axis == 0 else shape[-2:]
     if UNKNOWN in (count, length) or not 0 < hop <= length:
         raise ProgramError(
-            f"overlap_add of {count} frames of length {length}, {hop} apart; their number and "
-            "length must be known, and 'hop_length' from 1 to the length"
+            f"overlap_add of {count} frames of length {length} with hop_length {hop}: the number "
+            "and length of frames must be known, and 'hop_length' from 1 to the length"
         )
     rest = _kept_dims(x, 2) if axis == 0 else ()
     row = emit.reshape(parts, *(_kept_dims(x, 0)[:-2] if axis else ()), count * length, *rest)

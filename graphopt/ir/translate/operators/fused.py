@@ -73,7 +73,7 @@ def dropout(emit: Emitter, x: SSAValue, rate: str, mode: str) -> SSAValue:
 def fc(emit: Emitter) -> Written:
     emit.only("Input", "W", "Bias")
     if emit.attr("padding_weights"):
-        raise UnsupportedError("operator fc with padded weights")
+        raise UnsupportedError("operator fc with padded weights is not supported")
     x, weight = emit.input("Input"), emit.input("W")
     out = _linear(emit, x, weight, emit.attr("in_num_col_dims"))
     out = plus(emit, out, emit.optional("Bias"))
@@ -97,7 +97,9 @@ def gemm_epilogue(emit: Emitter) -> Written:
     x = emit.input("X")
     flags = {f"transpose_{c}": emit.attr(f"trans_{c}") for c in "xy"}
     if rank_of(x.type) > 2 and flags["transpose_x"]:
-        raise UnsupportedError("fused_gemm_epilogue of a transposed tensor that is not a matrix")
+        raise UnsupportedError(
+            "operator fused_gemm_epilogue of a transposed tensor is supported only for a matrix"
+        )
     out = plus(emit, emit(Matmul, x, emit.input("Y"), **flags), emit.input("Bias"))
     return emit.results(Out=emit.activate(out, emit.attr("activation")))
 
@@ -170,7 +172,7 @@ def rms_norm(emit: Emitter) -> Written:
     """Emit x over its root mean square, times a weight; bias and residual are added to x before."""
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
     if emit.attr("quant_scale") > 0:
-        raise UnsupportedError("rms_norm with a quantised result")
+        raise UnsupportedError("operator rms_norm with a quantized result is not supported")
     x, residual = emit.input("x"), emit.optional("residual")
     x = plus(emit, x, emit.optional("bias"))
     x = x if residual is None else emit(Add, x, residual)
@@ -191,7 +193,9 @@ def residual_layer_norm(emit: Emitter) -> Written:
     """
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
     if emit.attr("quant_scale") > 0:
-        raise UnsupportedError("fused_bias_residual_layernorm with a quantised result")
+        raise UnsupportedError(
+            "operator fused_bias_residual_layernorm with a quantized result is not supported"
+        )
     residual, scale = emit.optional("residual"), emit.optional("norm_weight")
     x, shift = plus(emit, emit.input("x"), emit.optional("bias")), emit.optional("norm_bias")
     if residual is not None:
@@ -251,7 +255,7 @@ def conv(emit: Emitter) -> Written:
         return emit.by_row()
     attrs = {name: given[name] for name in attr_kinds(op_class) if name in given}
     if len(emit.op.output("Outputs")) > 1 or given.get("split_channels"):
-        raise UnsupportedError(f"operator {emit.op.type} with split channels")
+        raise UnsupportedError(f"operator {emit.op.type} with split channels is not supported")
     out = emit(op_class, emit.input("Input"), emit.input("Filter"), **attrs)
     bias, residual = emit.optional("Bias"), emit.optional("ResidualData")
     if bias is not None:
@@ -272,7 +276,9 @@ def add_activation(emit: Emitter) -> Written:
     x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
     functors = tuple(emit.attr("functor_list"))
     if not set(functors) <= {"elementwise_add", "relu", "scale", "tanh", "sigmoid", "gelu"}:
-        raise UnsupportedError(f"fused_elemwise_add_activation of {list(functors)}")
+        raise UnsupportedError(
+            f"operator fused_elemwise_add_activation of {list(functors)} is not supported"
+        )
     out = emit(
         FusedElemwiseAddActivation,
         *(x, y),
@@ -288,7 +294,9 @@ def elemwise_activation(emit: Emitter) -> Written:
     emit.only("X", "Y")
     functors = emit.attr("functor_list")
     if len(functors) != 2:
-        raise ProgramError(f"fused_elemwise_activation of {list(functors)}: it has two functions")
+        raise ProgramError(
+            f"fused_elemwise_activation: expected two functions, found {list(functors)}"
+        )
     outer, inner = functors
     x, y = align_ranks(emit, emit.input("X"), emit.input("Y"), emit.attr("axis"))
 
@@ -302,7 +310,9 @@ def elemwise_activation(emit: Emitter) -> Written:
         inner_out = unary(y, inner)
         return emit.results(Out=emit(binary[outer], x, inner_out), IntermediateOut=inner_out)
     if inner not in binary:
-        raise UnsupportedError(f"fused_elemwise_activation of {outer} and {inner}")
+        raise UnsupportedError(
+            f"operator fused_elemwise_activation of {outer} and {inner} is not supported"
+        )
     inner_out = emit(binary[inner], x, y)
     return emit.results(Out=unary(inner_out, outer), IntermediateOut=inner_out)
 

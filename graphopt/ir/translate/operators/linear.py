@@ -25,8 +25,8 @@ def mul(emit: Emitter) -> Written:
     if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
         raise ProgramError(
             f"mul splits x {list(shape_of(x.type))} after {x_axes} and "
-            f"y {list(shape_of(y.type))} after {y_axes} dimensions, which must leave some on "
-            "each side"
+            f"y {list(shape_of(y.type))} after {y_axes} dimensions, but each side must keep at "
+            "least one dimension"
         )
     x, tail = emit.matrix(x, x_axes), shape_of(y.type)[y_axes:]
     if y_axes > 1:

@@ -212,7 +212,9 @@ def label_smooth(emit: Emitter) -> Written:
     if prior is None:
         classes = shape_of(x.type)[-1]
         if classes < 1:
-            raise ProgramError(f"label_smooth of {list(shape_of(x.type))}: how many classes?")
+            raise ProgramError(
+                f"label_smooth of {list(shape_of(x.type))}: the number of classes is unknown"
+            )
         return emit.results(Out=emit.scale(x, 1.0 - share, share / classes))
     smooth = emit.scale(emit.reshape(prior, -1), share)
     return emit.results(Out=emit(Add, emit.scale(x, 1.0 - share), smooth))
@@ -225,7 +227,9 @@ def focal_loss(emit: Emitter) -> Written:
     x, label = emit.input("X"), emit.input("Label")
     classes, gamma, alpha = shape_of(x.type)[-1], emit.attr("gamma"), emit.attr("alpha")
     if classes < 1:
-        raise ProgramError(f"sigmoid_focal_loss of {list(shape_of(x.type))}: how many classes?")
+        raise ProgramError(
+            f"sigmoid_focal_loss of {list(shape_of(x.type))}: the number of classes is unknown"
+        )
     number = emit.like(emit.input("FgNum"), x)
     number = emit(Maximum, number, emit(FullLike, number, value=1.0))
     own = emit(OneHot, emit.reshape(label, -1), depth=classes + 1)

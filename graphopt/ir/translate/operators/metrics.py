@@ -33,7 +33,9 @@ def auc(emit: Emitter) -> Written:
     emit.only_constants_besides(*emit.row.inputs, "InsTagWeight")
     weight = emit.optional("InsTagWeight")
     if weight is not None and set(known_numbers(weight) or (0.0,)) != {1.0}:
-        raise UnsupportedError("auc of weighted instances; give no 'ins_tag_weight'")
+        raise UnsupportedError(
+            "operator auc does not support 'ins_tag_weight'; leave the input out"
+        )
     operands = [emit.input(slot) for slot in emit.row.inputs]
     made = emit.all(Auc, *operands, **row_attrs(emit.op, emit.row))
     return emit.results(**dict(zip(emit.row.outputs, made, strict=True)))

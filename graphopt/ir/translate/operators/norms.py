@@ -47,7 +47,9 @@ def lrn(emit: Emitter) -> Written:
     rank = rank_of(x.type)
     axis = rank - 1 if emit.attr("data_format") == "NHWC" else 1
     if rank < 3 or count < 1:
-        raise ProgramError(f"lrn over {count} channels of {list(shape_of(x.type))}")
+        raise ProgramError(
+            f"lrn cannot normalize over {count} channels of {list(shape_of(x.type))}"
+        )
     around = [0] * (2 * rank)
     around[2 * axis : 2 * axis + 2] = [(count - 1) // 2, count - 1 - (count - 1) // 2]
     squares = emit(Pad, emit(Square, x), paddings=around)

@@ -24,7 +24,7 @@ def _steps(emit: Emitter) -> float:
     """Return the largest quantized number: `qmax`, by default the largest of `bit_length` bits."""
     bits = emit.attr("bit_length")
     if not 1 < bits <= 16:
-        raise ProgramError(f"operator {emit.op.type} of {bits} bits")
+        raise ProgramError(f"operator {emit.op.type} does not support {bits} bits")
     given = emit.attr("qmax")
     return float(2 ** (bits - 1) - 1) if given is None else float(given)
 
@@ -44,8 +44,8 @@ def _quantise(emit: Emitter, x: SSAValue, scale: SSAValue) -> SSAValue:
     steps = _steps(emit)
     if steps in _FLOAT8:
         raise ProgramError(
-            f"operator {emit.op.type}: 'qmax' is {steps:g}, that of float8, whose numbers are not "
-            "whole steps; quantise to whole numbers, such as those of 'qmax' 127"
+            f"operator {emit.op.type}: 'qmax' is {steps:g}, for float8, which is not supported; "
+            "quantize to integers, for example with 'qmax' 127"
         )
     way = EVEN if emit.attr("round_type") == EVEN else AWAY
     return emit(QuantizeLinear, x, scale, steps=steps, round_type=way)
@@ -139,7 +139,9 @@ def quantize_linear(emit: Emitter) -> Written:
     if emit.attr("only_observer"):
         return emit.results(Y=x)
     if not emit.attr("is_test"):
-        raise UnsupportedError("quantize_linear that is learning its scale (is_test false)")
+        raise UnsupportedError(
+            "operator quantize_linear that learns its scale (is_test=False) is not supported"
+        )
     fitted = _fit_scale(emit, scale, x, emit.attr("quant_axis"))
     return emit.results(Y=_quantise(emit, x, fitted))
 
@@ -161,7 +163,9 @@ def _check_zero(emit: Emitter) -> None:
     """Check the dtype of the zero point, whose value Paddle's kernels ignore."""
     zero = emit.optional("ZeroPoint")
     if zero is not None and not dtype_of(zero.type).startswith(("float", "int")):
-        raise ProgramError(f"a zero point of {dtype_of(zero.type)!s}")
+        raise ProgramError(
+            f"a zero point should be a signed integer or float, found {dtype_of(zero.type)!s}"
+        )
 
 
 @translates("fake_dequantize_max_abs", "dequantize_abs_max")

@@ -157,8 +157,8 @@ def tdm_sampler(emit: Emitter) -> Written:
     ends = [int(end) for end in emit.several("layer_offset_lod")]
     if len(ends) != len(counts) + 1 or not agree(shape_of(travel.type)[1:], [len(counts)]):
         raise ProgramError(
-            f"tdm_sampler of {len(counts)} layers needs as many 'layer_offset_lod' and one more, "
-            f"and rows of as many nodes, found {ends} and {show(travel.type)}"
+            f"tdm_sampler of {len(counts)} layers needs {len(counts) + 1} 'layer_offset_lod' and "
+            f"rows of {len(counts)} nodes, found {ends} and {show(travel.type)}"
         )
     layers = emit.reshape(emit.input("Layer"), -1)
     above = emit(Embedding, emit.reshape(x, -1), travel)
@@ -168,8 +168,8 @@ def tdm_sampler(emit: Emitter) -> Written:
     for layer, (count, (start, end)) in enumerate(zip(counts, pairwise(ends), strict=True)):
         if not 0 <= count < end - start:
             raise ProgramError(
-                f"tdm_sampler draws {count} of the {end - start} nodes of layer {layer} beside "
-                "another one; there should be more"
+                f"tdm_sampler draws {count} negative samples and one positive node from the "
+                f"{end - start} nodes of layer {layer}, which are too few"
             )
         own = _columns(emit, above, layer, layer + 1)
         there = emit.like(emit(NotEqual, own, _zeros(emit, own)), own)

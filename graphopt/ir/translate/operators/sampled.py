@@ -185,8 +185,9 @@ def _log_uniform(
     classes = shape_of(logits.type)[1]
     if classes < count:
         raise ProgramError(
-            f"sample_logits cannot draw {count} different ones of {list(shape_of(logits.type))} "
-            "classes; their number must be known and not smaller"
+            f"sample_logits cannot draw {count} different classes of "
+            f"{list(shape_of(logits.type))}; the number of classes must be known and at least "
+            f"{count}"
         )
     chance = np.log1p(1 / (np.arange(classes) + 1.0)) / math.log(classes + 1)
     # the largest log(chance) + Gumbel noise: a draw of classes without replacement

@@ -92,7 +92,7 @@ def _lengths_of(emit: Emitter, slot: str) -> str:
     if names[0] not in sources:
         raise UnsupportedError(
             f"operator {op.type} needs the lengths of the sequences in '{names[0]}', but no feed "
-            f"has them; variables with lengths: {sorted(set(sources)) or 'none'}"
+            f"has these lengths; variables with lengths: {sorted(set(sources)) or 'none'}"
         )
     return sources[names[0]]
 
@@ -139,7 +139,7 @@ def sequence_pool(emit: Emitter) -> Written:
 def sequence_conv(emit: Emitter) -> Written:
     emit.only("X", "Filter", "PaddingData", SLOT)
     if emit.attr("contextStride") != 1:
-        raise UnsupportedError("sequence_conv with a stride")
+        raise UnsupportedError("operator sequence_conv with a stride is not supported")
     # a padding that is not trained is 0, whatever the slot holds
     padding = emit.input("PaddingData") if emit.attr("paddingTrainable") else None
     attrs = {
@@ -181,7 +181,7 @@ def sequence_expand(emit: Emitter) -> Written:
     if emit.op.type == "sequence_expand" and not emit.op.input(SLOT):
         variable = emit.op.block.find_var(emit.op.input("X")[0])
         if (variable is not None and variable.lod_level) or emit.attr("ref_level") > 0:
-            raise UnsupportedError("sequence_expand of what are sequences themselves")
+            raise UnsupportedError("operator sequence_expand of nested sequences is not supported")
     return emit.results(Out=emit(SequenceExpand, emit.input("X"), rows, lengths))
 
 
@@ -255,7 +255,10 @@ def sequence_concat(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     lengths = [emit.reshape(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
-        raise UnsupportedError("sequence_concat of a file: the lengths of its result are unknown")
+        raise UnsupportedError(
+            "operator sequence_concat of a saved program is not supported: the lengths of its "
+            "result are unknown"
+        )
     return emit.results(Out=emit(SequenceConcat, emit.inputs("X"), lengths))
 
 
@@ -346,7 +349,10 @@ def beam_search(emit: Emitter) -> Written:
     emit.only("pre_ids", "pre_scores", "ids", "scores", SLOT)
     lengths = [emit.reshape(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
-        raise UnsupportedError("beam_search of a file: the lengths of its beams are unknown")
+        raise UnsupportedError(
+            "operator beam_search of a saved program is not supported: the lengths of its beams "
+            "are unknown"
+        )
     ids, scores, parents, *counts = emit.all(
         BeamSearch,
         *(emit.input("pre_ids"), emit.input("pre_scores"), emit.optional("ids")),

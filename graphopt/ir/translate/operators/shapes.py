@@ -53,7 +53,7 @@ def flatten(emit: Emitter) -> Written:
     x, axis = emit.input("X"), emit.attr("axis")
     rank = rank_of(x.type)
     if not 0 <= axis <= rank:
-        raise ProgramError(f"flatten at axis {axis} of {list(shape_of(x.type))}")
+        raise ProgramError(f"flatten: axis {axis} is out of range for {list(shape_of(x.type))}")
     if axis in (0, rank):
         return emit.results(Out=emit.reshape(x, *((1, -1) if axis == 0 else (-1, 1))))
     x = emit.matrix(x, axis)
@@ -164,7 +164,9 @@ def crop(emit: Emitter) -> Written:
     if isinstance(sizes, SSAValue) or isinstance(starts, SSAValue):
         return emit.results(Out=_block(emit, x, sizes, starts or (0,) * rank))
     if any(d == UNKNOWN for d in sizes if like):
-        raise ProgramError(f"{emit.op.type} takes its sizes from 'Y' {list(sizes)}, not all known")
+        raise ProgramError(
+            f"{emit.op.type} takes its sizes from 'Y' {list(sizes)}, which are not all known"
+        )
     offsets = starts or (0,) * rank
     block_of(shape_of(x.type), sizes, offsets)
     pairs = list(zip(shape_of(x.type), offsets, sizes, strict=True))

@@ -23,7 +23,10 @@ def coalesce_tensor(emit: Emitter) -> Written:
     emit.only("Input")
     op = emit.op
     if emit.attr("use_align"):
-        raise UnsupportedError("coalesce_tensor with use_align, which leaves gaps in its result")
+        raise UnsupportedError(
+            "operator coalesce_tensor with use_align, which leaves gaps in the result, is not "
+            "supported"
+        )
     values = [emit.read(name) for name in op.input("Input")]
     if op.attrs.get("set_constant"):
         constant = emit.attr("constant")

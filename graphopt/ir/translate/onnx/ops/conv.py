@@ -136,7 +136,7 @@ def convolve(
     """Emit a convolution without a bias over one, two or three dimensions."""
     count = rank(x) - 2
     if count not in (1, 2, 3):
-        raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
+        raise emit.refuse(f"{count} spatial dimensions are not supported, only 1 to 3")
     steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
     kernel = emit.sizes(filter, "the sizes of its filter")[2:]
     windows = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
@@ -176,7 +176,7 @@ def conv_transpose(
     """
     count = rank(x) - 2
     if count not in (1, 2, 3):
-        raise emit.refuse(f"it has {count} spatial dimensions, and 1 to 3 are supported")
+        raise emit.refuse(f"{count} spatial dimensions are not supported, only 1 to 3")
     steps, apart = tuple(strides or (1,) * count), tuple(dilations or (1,) * count)
     extra = tuple(output_padding or (0,) * count)
     kernel = emit.sizes(filter, "the sizes of its filter")[2:]
@@ -245,7 +245,7 @@ def deform_conv(
 ) -> SSAValue:
     around = window_pads(emit, x, "NOTSET", pads, (1,) * (rank(x) - 2), ())
     if any(before != after for before, after in around):
-        raise emit.refuse("its padding differs before and after; write it as a Pad before the node")
+        raise emit.refuse("the padding differs before and after; put a Pad before the node")
     out = emit(
         ops.DeformableConv,
         *(x, offset, filter, mask),

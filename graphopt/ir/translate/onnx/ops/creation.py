@@ -62,7 +62,7 @@ def range_(emit: OnnxEmitter, start: SSAValue, limit: SSAValue, delta: SSAValue)
     if all(numbers is not None for numbers in known.values()):
         first, last, step = (np.asarray(n, kind.numpy).reshape(()) for n in known.values())
         if not step:
-            raise emit.refuse("a step of 0")
+            raise emit.refuse("the step is 0")
         count = max(int(np.ceil((last - first) / step)), 0)
         if count <= 64:
             return emit.constant([first + i * step for i in range(count)], kind, (count,))
@@ -124,14 +124,14 @@ def convert(
 def bit_cast(emit: OnnxEmitter, x: SSAValue, *, to: int) -> SSAValue:
     kind = emit.element_type(to)
     if kind.numpy.itemsize != dtype(x).numpy.itemsize:
-        raise emit.refuse(f"{dtype(x)!s} has other bits than {kind!s}")
+        raise emit.refuse(f"{dtype(x)!s} and {kind!s} have different numbers of bits")
     return emit(ViewDtype, x, dtype=kind)
 
 
 @reads("Optional")
 def optional(emit: OnnxEmitter, x: SSAValue | None = None) -> SSAValue:
     if x is None:
-        raise emit.refuse("an optional value that is not there; leave out what reads it")
+        raise emit.refuse("the optional value is absent; remove the nodes that read the value")
     return x
 
 

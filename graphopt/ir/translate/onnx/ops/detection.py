@@ -37,8 +37,8 @@ def non_max_suppression(
         images, classes, _ = emit.sizes(scores, "the sizes of its scores")
     if images * classes > _MOST_PARTS:
         raise emit.refuse(
-            f"{images} images of {classes} classes, and at most {_MOST_PARTS} parts are written "
-            "out; write the node after the model, by a library of boxes"
+            f"{images} images of {classes} classes exceed the limit of {_MOST_PARTS} parts; "
+            "replace the node by a library call after the model"
         )
     limit = 0 if most is None else int(emit.numbers(most, "number of boxes")[0])
     threshold = 0.0 if overlap is None else float(emit.numbers(overlap, "overlap")[0])
@@ -113,7 +113,7 @@ def roi_align(
 ) -> SSAValue:
     """Sort boxes by image, as the pd op needs them, and restore their order in the result."""
     if emit.one_of(mode, ("avg", "max")) == "max":
-        raise emit.refuse("the largest of the points of a cell; use the average")
+        raise emit.refuse("the maximum of the points of a cell is not supported; use the average")
     ways = ("half_pixel", "output_half_pixel")
     default = "half_pixel" if emit.opset >= 16 else "output_half_pixel"
     way = emit.one_of(coordinate_transformation_mode or default, ways)

@@ -38,7 +38,7 @@ def gather(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, axis: int = 0) 
         size = shape(x)[at]
         number = int(numbers[0])
         if size != UNKNOWN and not -size <= number < size:
-            raise emit.refuse(f"element {number} of an axis of {size}")
+            raise emit.refuse(f"element {number} is out of range for an axis of size {size}")
         end = number + 1 or END
         cut = {"axes": (at,), "starts": (number,), "ends": (end,)}
         return emit(Slice, x, **cut, decrease_axis=(at,))

@@ -49,9 +49,14 @@ def batch_norm(
     Training mode also updates the running statistics.
     """
     if not spatial:
-        raise emit.refuse("spatial = 0, statistics of each pixel; write the node by others")
+        raise emit.refuse(
+            "spatial = 0, statistics of each pixel, is not supported; replace the node by others"
+        )
     if not training_mode and sum(emit.used) > 1:
-        raise emit.refuse("statistics as results, of version 9 and before; leave them out")
+        raise emit.refuse(
+            "statistics as outputs, of version 9 and before, are not supported; remove these "
+            "outputs"
+        )
     kept = dtype(x)
     wide = dtype(mean)
     made = emit.all(

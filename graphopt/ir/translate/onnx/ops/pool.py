@@ -39,7 +39,7 @@ class _Windows:
     ) -> None:
         count = rank(x) - 2
         if len(kernel) != count or count not in (1, 2, 3):
-            raise emit.refuse(f"windows {list(kernel)} over {count} dimensions")
+            raise emit.refuse(f"expected a window of {count} dimensions, found {list(kernel)}")
         self.kernel = tuple(kernel)
         self.strides = tuple(strides or (1,) * count)
         self.dilations = tuple(dilations or (1,) * count)

@@ -88,7 +88,7 @@ def quantize(
     if output_dtype:
         kind = emit.element_type(output_dtype)
     if kind not in _WHOLE and kind not in _NARROW_FLOATS:
-        raise emit.refuse(f"quantised numbers of the type {kind}")
+        raise emit.refuse(f"quantized numbers of type {kind} are not supported")
     wide = "float32" if dtype(x) != "float64" else "float64"
     own = emit.cast(_spread(emit, scale, x, axis, block_size), wide)
     offset = zero and _spread(emit, zero, x, axis, block_size)

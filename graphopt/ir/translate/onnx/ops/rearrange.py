@@ -46,7 +46,7 @@ def pad(
     else:
         assert given is not None
         if axes is not None and tuple(emit.numbers(axes, "axes")) != tuple(range(count)):
-            raise emit.open("its padding has to be known", given)
+            raise emit.open("the padding must be known", given)
         pairs = emit.transpose(emit.to_shape(given, (2, count)), (1, 0))
         around = emit.to_shape(pairs, (2 * count,))
     filled = emit.cast(x, "uint8" if kept == "bool" else kept)

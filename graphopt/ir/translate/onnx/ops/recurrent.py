@@ -357,7 +357,7 @@ def _activate(
         if key == curve.__name__.replace("_", ""):
             return curve(emit, x, **given)
     if key not in _CURVES:
-        raise emit.refuse(f"the activation {name!r}")
+        raise emit.refuse(f"the activation {name!r} is not supported")
     return emit(_CURVES[key], x)
 
 

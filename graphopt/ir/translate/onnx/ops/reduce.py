@@ -85,7 +85,7 @@ def _of_no_elements(
     if not keepdims:
         kept = [size for i, size in enumerate(sizes) if i not in axes]
     if UNKNOWN in kept:
-        raise emit.open("sizes of an operand without elements")
+        raise emit.open("the operand has no elements, and its sizes must be known")
     return emit(Full, shape=tuple(kept), value=kind.ends[op_class is ops.Min], dtype=kind)
 
 

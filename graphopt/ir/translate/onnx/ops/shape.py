@@ -60,11 +60,11 @@ def reshape(
     numbers = emit.known_elements(target)
     if numbers is None:
         if allowzero:
-            raise emit.open("allowzero needs a shape that is known", target)
+            raise emit.open("allowzero needs a known shape", target)
         return emit.to_shape(x, target)
     if allowzero and 0 in numbers:
         if -1 in numbers:
-            raise emit.refuse("a shape with 0 and -1")
+            raise emit.refuse("the shape has both 0 and -1")
         return emit(Full, shape=numbers, value=0.0, dtype=dtype(x))
     return emit.to_shape(x, _whole(emit, x, numbers))
 
@@ -118,7 +118,7 @@ def squeeze(
     at = tuple(sorted(emit.axis(axis, rank(x)) for axis in found))
     for axis in at:
         if shape(x)[axis] not in (1, UNKNOWN):
-            raise emit.refuse(f"axis {axis} of {list(shape(x))} has not the size 1")
+            raise emit.refuse(f"the size of axis {axis} of {list(shape(x))} is not 1")
     return emit(ops.Squeeze, x, axis=at) if at else x
 
 
@@ -160,7 +160,7 @@ def split(
     at = emit.axis(axis, rank(x))
     count = len(emit.op.output("Out"))
     if num_outputs is not None and num_outputs != count:
-        raise emit.refuse(f"{num_outputs} parts under {count} names")
+        raise emit.refuse(f"num_outputs is {num_outputs}, but the node has {count} outputs")
     found = emit.numbers(given, "sizes of parts") if given is not None else split
     if found is None:
         whole = shape(x)[at]
@@ -261,7 +261,7 @@ def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
         return emit.expand(x, tuple(found))
     length = shape(target)[0]
     if length == UNKNOWN:
-        raise emit.open("the number of dimensions of its result is unknown")
+        raise emit.open("the number of dimensions of the result is unknown")
     if length > len(sizes):
         x = emit.unsqueeze(x, *range(length - len(sizes)))
     own = emit.shape(x)

@@ -110,7 +110,7 @@ def attention(
 def _heads(emit: OnnxEmitter, x: SSAValue, count: int | None) -> SSAValue:
     """Reshape [batch, length, heads * size] to [batch, heads, length, size]."""
     if not count or shape(x)[2] == UNKNOWN:
-        raise emit.refuse("the number of its heads is not known")
+        raise emit.refuse("the number of heads is unknown")
     return emit.transpose(emit.reshape(x, 0, 0, count, shape(x)[2] // count), (0, 2, 1, 3))
 
 
@@ -217,7 +217,9 @@ def linear_attention(
         if (name in rule) != (value is not None):
             raise emit.refuse(f"{update_rule!r} {'with' if value else 'without'} its operand")
     if kv_num_heads < 1 or q_num_heads % kv_num_heads:
-        raise emit.refuse(f"{q_num_heads} heads of queries for {kv_num_heads} of keys")
+        raise emit.refuse(
+            f"{q_num_heads} query heads are not a multiple of {kv_num_heads} key heads"
+        )
     kept, state_kind = dtype(q), dtype(q if past is None else past)
     wide = "float64" if kept == "float64" else "float32"
 

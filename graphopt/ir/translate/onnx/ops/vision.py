@@ -157,7 +157,7 @@ def _to_open_sizes(
     spatial = list(range(2, rank(x)))
     if attrs is None or list(axes)[-len(spatial) :] != spatial:
         emit.numbers(sizes, "sizes")
-        raise emit.refuse("its sizes are open")
+        raise emit.refuse("the sizes are open")
     cut = {"axes": (0,), "starts": (len(axes) - len(spatial),), "ends": (len(axes),)}
     size = sizes if len(axes) == len(spatial) else emit(Slice, sizes, **cut)
     return emit.emit_with_tensor(ops.Interpolate, [x], "size", size, **attrs)
