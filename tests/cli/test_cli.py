@@ -322,7 +322,7 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no numbers")
     (tmp_path / "folder").mkdir()
     assert "no model: looked for" in error("run", tmp_path / "none")
-    assert ".onnx program; it is empty" in error("run", tmp_path / "folder")
+    assert ".onnx program; the folder is empty" in error("run", tmp_path / "folder")
     assert "--input FILE.npz, or --random" in error("run", lenet)
     assert "text.npz: no readable" in error("run", lenet, "--input", tmp_path / "text.npz")
     assert "none.npz" in error("run", lenet, "--input", tmp_path / "none.npz")

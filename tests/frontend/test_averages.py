@@ -221,5 +221,5 @@ def test_auc_of_weighted_instances_is_refused(number: float) -> None:
         if number == 1:
             np.testing.assert_allclose(run([whole], **feed)[0], 1.0)
         else:
-            with pytest.raises(UnsupportedError, match="weighted instances"):
+            with pytest.raises(UnsupportedError, match="not support 'ins_tag_weight'"):
                 run([whole], **feed)

@@ -195,7 +195,7 @@ def test_static_rnn_errors() -> None:
             rnn.step_input(x)
             rnn.memory(shape=[-1, 1], batch_ref=x, ref_batch_dim_idx=0)
         rnn = StaticRNN()
-        with pytest.raises(ProgramError, match="is made inside the step"), rnn.step():
+        with pytest.raises(ProgramError, match="is computed inside the step"), rnn.step():
             rnn.memory(x * 2)
         assert static.default_main_program().num_blocks == 1
         rnn, total = StaticRNN(), x * 0
@@ -203,7 +203,9 @@ def test_static_rnn_errors() -> None:
             item = rnn.step_input(x)
             paddle.assign(total + item, total)
             rnn.step_output(item)
-        with pytest.raises(UnsupportedError, match=r"assigns to .* from outside; make it a memory"):
+        with pytest.raises(
+            UnsupportedError, match=r"assigns to .* outside of the step; make .* a memory"
+        ):
             run([rnn()], x=X)
 
 

@@ -110,5 +110,5 @@ def test_methods_in_the_wrong_place() -> None:
             rnn.memory(shape=[2])
         dense = fluid.data("dense", [None, 2], "float32")
         other = layers.DynamicRNN()
-        with pytest.raises(UnsupportedError, match="not sequences"), other.block():
+        with pytest.raises(UnsupportedError, match="no sequence lengths"), other.block():
             other.step_input(dense)

@@ -246,7 +246,7 @@ def test_feeder_makes_batches() -> None:
         (["x"], ["ab"], "row 0 of the batch should be a tuple with a value for each of x"),
         (["x"], [{"x": [1, 2]}], "row 0 of the batch should be a tuple"),
         (["y"], [(1,), (2**70,)], "rows of 'y', int64 .* row 1 is 1180591620717411303424"),
-        (["s"], [(3,)], "'s' has sequences .* at level 1 item 0 is 3; give a list of items"),
+        (["s"], [(3,)], "'s' has sequences .* at level 1 item 0 is 3; give a list, such as"),
     ],
 )
 def test_a_feeder_names_variable_and_row(names: list[str], rows: list[Any], words: str) -> None:
@@ -318,7 +318,7 @@ def test_parameters_and_models_in_memory(tmp_path: Path) -> None:
             (inferred,) = exe.run(loaded, feed={"x": X}, fetch_list=fetches)
         with pytest.raises(ValueError, match="the file 'all' has no folder"):
             io.save_params(exe, None, filename="all")
-        with pytest.raises(ValueError, match="'dirname' is None; give a folder, or the bytes"):
+        with pytest.raises(ValueError, match="'dirname' is None; set a folder, or pass the bytes"):
             io.load_params(exe, None)
     np.testing.assert_array_equal(before, after)
     np.testing.assert_array_equal(before, inferred)
@@ -439,7 +439,7 @@ def test_refused_names_say_why(name: str) -> None:
         ),
         (
             lambda x: fluid.nets.sequence_conv_pool(layers.transpose(x, [1, 0]), 2, 3),
-            "their lengths are unknown",
+            "has no sequence lengths",
         ),
     ],
 )

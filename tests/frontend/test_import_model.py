@@ -193,9 +193,7 @@ def test_paths_that_mean_no_model(tmp_path: Path) -> None:
         shutil.copy(LENET / "model.pdmodel", tmp_path / f"{name}.pdmodel")
     with pytest.raises(ValueError, match=r"holds 2 models; give the path of one: .*a, .*b"):
         paddle.import_model(tmp_path)
-    with pytest.raises(
-        FormatError, match=r"expected a parameter file next to the program .* 10 stored"
-    ):
+    with pytest.raises(FormatError, match=r"parameter file next to the program .* 10 stored"):
         paddle.import_model(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="no parameters at"):
         paddle.import_model(tmp_path / "a", "elsewhere")

@@ -153,7 +153,7 @@ def test_an_input_spec() -> None:
     assert traced.concrete_program.inputs[0].shape == (-1, 2)
     with pytest.raises(FeedError, match="'x'"):
         traced(np.ones([2, 3], "float32"))
-    with pytest.raises(ValueError, match="'x' does not fit its input_spec"):
+    with pytest.raises(ValueError, match="'x' does not match its input_spec"):
         traced([np.ones([2, 2], "float32")])
     with pytest.raises(TypeError, match="'input_spec' must be a list"):
         jit.to_static(lambda_free, input_spec=Spec([2]))
@@ -240,7 +240,7 @@ def test_dynamic_mode(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.warns(UserWarning, match="script never called paddle.enable_static") as caught:
             print(paddle.to_tensor([2.5]), paddle.to_tensor([3.5]))
         assert len(caught) == 1
-        with pytest.raises(UnsupportedError, match="put the computation into a function of"):
+        with pytest.raises(UnsupportedError, match="put the computation into a function decorated"):
             paddle.ones([2])
     finally:
         mode.enable_static()
@@ -310,7 +310,7 @@ def test_switches(capfd: pytest.CaptureFixture[str]) -> None:
     translator.enable(False)
     try:
         assert not translator.enable_to_static
-        with pytest.raises(UnsupportedError, match="no dynamic mode; leave it enabled"):
+        with pytest.raises(UnsupportedError, match="no dynamic mode; leave to_static enabled"):
             traced(X)
     finally:
         jit.enable_to_static(True)
@@ -346,7 +346,7 @@ def test_switches(capfd: pytest.CaptureFixture[str]) -> None:
         ),
         (lambda: jit.to_static(lambda_free, backend="x"), ValueError, "'CINN' or None"),
         (lambda: jit.to_static(lambda_free, full=True), ValueError, "no argument 'full'"),
-        (lambda: jit.to_static(lambda_free, property=True), UnsupportedError, "output of forward"),
+        (lambda: jit.to_static(lambda_free, property=True), UnsupportedError, "from forward"),
         (lambda: jit.ignore_module([3]), TypeError, "takes modules"),
         (lambda: jit.enable_to_static(3), TypeError, "enable_to_static_bool"),
     ],

@@ -335,16 +335,16 @@ def makes_parameters(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "line", "words"),
     [
-        (one_branch, 3, "'y' has a value in one branch of an `if` only; give it one before"),
+        (one_branch, 3, "'y' has a value in only one branch of an `if`; set a value before"),
         (other_dtype, 5, r"'y' is float32 \[2\] in one branch .* int64 \[2\] .*; cast"),
         (no_return, 0, "returned value.*None"),
         (changing_list, 3, "'rows' is a list that changes .* only grow by append"),
         (texts, 4, "'name' differs in the branches of an `if` over a tensor: 'b' or 'a'"),
-        (several_elements, 1, r"shape \[2\], and must have one element; reduce it with paddle.any"),
-        (never_ending, 1, "nothing .* changes in the loop"),
+        (several_elements, 1, r"must have one element, .*shape \[2\]; reduce .* paddle.any"),
+        (never_ending, 1, "would never end: no variable"),
         (value_needed, 1, "has no value while a function is traced"),
-        (comprehension, 1, r"a comprehension cannot; write the loop as a statement"),
-        (makes_parameters, 0, "makes the parameters linear_0.w_0, .*make layers in __init__"),
+        (comprehension, 1, r"not a comprehension; write the loop as a statement"),
+        (makes_parameters, 0, "creates the parameters linear_0.w_0, .*create layers in __init__"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -368,7 +368,7 @@ def test_an_error_in_a_branch() -> None:
 
     with pytest.raises(ValueError, match="negative") as caught:
         function(np.ones(2, "float32"))
-    assert "`assert` checks a tensor when the program runs" in caught.value.__notes__[0]
+    assert "to check a tensor when the program runs, use `assert`" in caught.value.__notes__[0]
 
 
 def test_truth_in_code_that_is_not_converted() -> None:

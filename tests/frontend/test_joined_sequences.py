@@ -21,7 +21,7 @@ def test_a_feed_without_lod_level_brings_its_lengths() -> None:
             FeedError, match=r"'x' has .*, which sequence_pool\(\) at .*\.py:\d+ needs"
         ):
             run({"x": ROWS}, total)
-    with fresh(), pytest.raises(UnsupportedError, match="whose rows are not sequences"):
+    with fresh(), pytest.raises(UnsupportedError, match="which has no sequence lengths"):
         layers.sequence_pool(layers.reduce_sum(layers.data("x", [2]), 0), "sum")
 
 

@@ -89,7 +89,7 @@ def test_a_position_that_data_decide() -> None:
         x, n = data(), length()
         array = array_write(x, n)
         assert run([array_length(array)], x=X, n=THREE)[0] == 4  # as in Paddle
-        with pytest.raises(UnsupportedError, match="fetch what tensor_array_to_tensor makes"):
+        with pytest.raises(UnsupportedError, match="fetch the result of tensor_array_to_tensor"):
             run([array_write(paddle.sum(x), n)], x=X, n=THREE)
     with fresh():
         x = data()
@@ -162,7 +162,7 @@ def test_ranks_and_dtypes_must_stay() -> None:
         _, y = while_loop(
             lambda i, y: i < n, lambda i, y: [i + 1, paddle.unsqueeze(y, 0)], [count(0), x * 1]
         )
-        with pytest.raises(UnsupportedError, match="its dtype and number of dimensions must stay"):
+        with pytest.raises(UnsupportedError, match="must keep its dtype and number of dimensions"):
             run([y], x=X, n=THREE)
 
 

@@ -168,7 +168,7 @@ def test_a_pipe_command(files: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("0 1 0.5 1 1", "slot 'words' is empty; pad it where lines are made"),
+        ("0 1 0.5 1 1", "slot 'words' is empty; pad the slot"),
         ("1 5 1 0.5", "ends before the slot 'label'"),
         ("", "ends before the slot 'words'"),
         ("1 abc 1 0.5 1 1", "invalid literal .*'abc'"),
@@ -192,7 +192,7 @@ def test_values_after_the_last_slot_are_ignored_with_a_warning(tmp_path: Path) -
     path.write_text(f"{LINES[0]} 1 7\n{LINES[1]}\n")
     with fresh():
         variables, _, _ = sums()
-        with pytest.warns(UserWarning, match="more values than those of the 3 slots"):
+        with pytest.warns(UserWarning, match="values after the 3 slots"):
             assert train(dataset_of([str(path)], variables)) == 2
 
 

@@ -239,8 +239,8 @@ def test_repeated_operators() -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        ("drop", "does not give the gradient"),
-        ("scale", "not the gradient of a result of its operator while|does not give"),
+        ("drop", "does not compute the gradient"),
+        ("scale", "not the gradient of a result of its forward operator while|does not compute"),
     ],
 )
 def test_gradients_inside_a_loop_that_are_not_standard(edit: str, message: str) -> None:

@@ -337,7 +337,7 @@ def test_sizes_in_words() -> None:
     ("sizes", "words"),
     [
         ("ids=2x5", "the inputs are ids, mask"),
-        ("ids=2x5,mask=5", "'mask' has the shape"),
+        ("ids=2x5,mask=5", "'mask' should fit"),
         ("ids=2x4..9,mask=2x4..8", "axis 1"),
     ],
 )

@@ -194,7 +194,7 @@ def test_numbers_that_are_fed(tmp_path: Path) -> None:
     for axis in (0, 1, 0):
         (found,) = model.run({"x": X, "axis": np.array(axis)})
         np.testing.assert_array_equal(found, X.cumsum(axis))
-    with pytest.raises(UnsupportedError, match="its axis depend on what is fed"):
+    with pytest.raises(UnsupportedError, match="the axis must be known, but depend on feeds"):
         model.module()
 
 

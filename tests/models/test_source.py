@@ -252,7 +252,7 @@ def test_a_style_is_for_source_alone(tmp_path: Path) -> None:
     model = saved(tmp_path, residual, None, 4, 6, 6)
     with pytest.raises(ValueError, match="the format mlir does not take style; only source does"):
         model.export(tmp_path / "m.mlir", style="jax")
-    with pytest.raises(ValueError, match="style 'torch' is none of paddle, jax"):
+    with pytest.raises(ValueError, match="style should be one of paddle, jax, found 'torch'"):
         model.export(tmp_path / "m.py", style="torch")
 
 

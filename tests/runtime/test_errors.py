@@ -131,7 +131,7 @@ def test_not_a_program_to_compile() -> None:
         (
             "nonsense",
             ValueError,
-            "loss_name 'nonsense' is not the variable.*set loss_name to mean_0",
+            "loss_name 'nonsense' is not .*set loss_name to mean_0",
         ),
         ("X", ValueError, "loss_name 'X'"),
         (3, TypeError, "loss_name must be the name of the loss"),

@@ -138,9 +138,7 @@ def test_wrong_number_of_batches() -> None:
     net = regression()
     feed = regression_feed(4)
     x = np.stack([feed["x"]] * 3)
-    with pytest.raises(
-        ValueError, match=r"'x' was fed shape \[3, 4, 3\].*num_iteration_per_run = 2"
-    ):
+    with pytest.raises(ValueError, match=r"'x' was fed shape \[3, 4, 3\].*iteration_per_run = 2"):
         net.run({**feed, "x": x}, (), net.parallel(2, steps=2))
     with pytest.raises(ValueError, match="'x' should have dimensions = 2"):
         net.run({**feed, "x": x}, (), net.parallel(2))

@@ -219,5 +219,5 @@ def test_a_python_function_that_decides_is_not_called_twice() -> None:
         flag = main.current_block().create_var("flag", [1], "bool")
         static.py_func(lambda x: np.array([x[0, 0] > 0]), x, flag)
         y = static.nn.cond(flag, lambda: x, lambda: paddle.cast(x, "int32"))
-        with pytest.raises(UnsupportedError, match="a py_func decides.*" + WHERE):
+        with pytest.raises(UnsupportedError, match="depends on a py_func.*" + WHERE):
             run([y], x=X)

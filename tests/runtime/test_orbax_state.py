@@ -126,9 +126,9 @@ def test_what_cannot_be_saved(tmp_path: Path) -> None:
     net = build(make)
     path = str(tmp_path / "1")
     static.save(net.main, path, format="orbax").result(60)
-    with pytest.raises(FileExistsError, match="save each checkpoint to a folder of its own"):
+    with pytest.raises(FileExistsError, match="save each checkpoint to a new folder"):
         static.save(net.main, path, format="orbax")
-    with pytest.raises(ValueError, match="format is 'torch'; it must be 'paddle' or 'orbax'"):
+    with pytest.raises(ValueError, match="should be 'paddle' or 'orbax', found 'torch'"):
         static.save(net.main, path, format="torch")  # pyright: ignore
     with static.scope_guard(static.Scope()), pytest.raises(ScopeError, match="has no value"):
         static.save(net.main, path, format="orbax")
