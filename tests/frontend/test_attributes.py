@@ -295,5 +295,5 @@ def test_diagonals_of_a_tensor() -> None:
     x, y = np.zeros((2, 3, 2), "float32"), np.array([[1, 2], [3, 4], [5, 6]], "float32")
     found = run("fill_diagonal_tensor", {"X": x, "Y": y}, {"dim1": 0, "dim2": 2})
     np.testing.assert_array_equal(found, [[[1, 0], [3, 0], [5, 0]], [[0, 2], [0, 4], [0, 6]]])
-    with pytest.raises(ProgramError, match="2 elements along the last"):
+    with pytest.raises(ProgramError, match="2 positions of the diagonal"):
         run("fill_diagonal_tensor", {"X": x, "Y": y[:, :1]}, {"dim1": 0, "dim2": 2})

@@ -145,7 +145,7 @@ def test_arrays() -> None:
         assert (length.tolist(), row.shape, total) == ([4], (1, 3), X.sum())
         (first,) = run([array_read(array_write(x * 2, 0, array), 0)], x=X)
         np.testing.assert_array_equal(first, X * 2)
-        with pytest.raises(ProgramError, match=r"position 2 of the array .* was never written"):
+        with pytest.raises(ProgramError, match=r"position 2 of .* was never written"):
             run([array_read(array, count(2))], x=X)
         with pytest.raises(TypeError, match="'array' should be a tensor array"):
             array_length(x)
@@ -203,9 +203,7 @@ def test_static_rnn_errors() -> None:
             item = rnn.step_input(x)
             paddle.assign(total + item, total)
             rnn.step_output(item)
-        with pytest.raises(
-            UnsupportedError, match=r"assigns to .* outside of the step; make .* a memory"
-        ):
+        with pytest.raises(UnsupportedError, match=r"outside of the step; make .* a memory"):
             run([rnn()], x=X)
 
 

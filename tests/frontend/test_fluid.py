@@ -316,7 +316,7 @@ def test_parameters_and_models_in_memory(tmp_path: Path) -> None:
         with fluid.scope_guard(fluid.Scope()):
             loaded, _, fetches = io.load_inference_model(None, exe, program, data)
             (inferred,) = exe.run(loaded, feed={"x": X}, fetch_list=fetches)
-        with pytest.raises(ValueError, match="the file 'all' has no folder"):
+        with pytest.raises(ValueError, match="'all', but 'dirname' is None"):
             io.save_params(exe, None, filename="all")
         with pytest.raises(ValueError, match="'dirname' is None; set a folder, or pass the bytes"):
             io.load_params(exe, None)

@@ -129,7 +129,7 @@ def test_a_state_dict_of_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda p: p.pop("conv2d_0.w_0"), "1 are missing: 'conv2d_0.w_0'"),
+        (lambda p: p.pop("conv2d_0.w_0"), "none for 1 of them: 'conv2d_0.w_0'"),
         (lambda p: p.update(other=np.zeros(1)), "not stored variables of the program: 'other'"),
         (lambda p: p.update({"conv2d_0.w_0": np.zeros(3)}), r"'conv2d_0.w_0': expected float32 \["),
         (

@@ -78,7 +78,7 @@ def test_inference_model_round_trip(net: Net, tmp_path: Path):
     with pytest.raises(MissingModelError, match=r"without its suffix: '.*/deep/m'"):
         static.load_inference_model(f"{prefix}.pdmodel", net.exe)
     (tmp_path / "other.onnx").write_bytes(b"\x08\x08")
-    with pytest.raises(MissingModelError, match=r"import_model\('.*other\.onnx'\) reads ONNX"):
+    with pytest.raises(MissingModelError, match=r"import_model\('.*other\.onnx'\) also"):
         static.load_inference_model(str(tmp_path / "other.onnx"), net.exe)
     with pytest.raises(ValueError, match="should be the path of the files"):
         static.load_inference_model("", net.exe)
@@ -276,7 +276,7 @@ def test_fractions_of_histograms_are_not_saved(tmp_path: Path):
     with static.program_guard(main):
         x = static.data("x", [3], "float32")
         out = paddle.histogram(x, 3, -0.5, 2.0)
-    with pytest.raises(UnsupportedError, match="whole numbers"):
+    with pytest.raises(UnsupportedError, match="only integer bounds"):
         static.save_inference_model(str(tmp_path / "m"), [x], [out], None, program=main)
 
 
@@ -452,7 +452,7 @@ def test_save_state_of_a_layer(tmp_path: Path):
 
 def test_save_refuses_what_cannot_be_loaded(tmp_path: Path):
     path = str(tmp_path / "v")
-    with pytest.raises(ProgramError, match=r"\['a'\]\[1\]: it is a object"):
+    with pytest.raises(ProgramError, match=r"\['a'\]\[1\]: a object is not supported"):
         framework_io.save({"a": [1, object()]}, path)
     with pytest.raises(ValueError, match="protocol=5"):
         framework_io.save({}, path, protocol=5)

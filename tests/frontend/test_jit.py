@@ -224,7 +224,7 @@ def test_values() -> None:
     assert value[0] == 6, "numpy() is a copy"
     with pytest.raises(UnsupportedError, match=r"backward\(\) of a result: .* minimize\(loss\)"):
         value.mean_loss = value.backward()
-    with pytest.raises(AttributeError, match=r"has no 'argmax'.* NumPy on result.numpy"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'argmax'.* NumPy on result.numpy"):
         value.argmax()
 
 

@@ -343,7 +343,7 @@ def makes_parameters(x: Any) -> Any:
         (several_elements, 1, r"must have one element, .*shape \[2\]; reduce .* paddle.any"),
         (never_ending, 1, "would never end: no variable"),
         (value_needed, 1, "has no value while a function is traced"),
-        (comprehension, 1, r"not a comprehension; write the loop as a statement"),
+        (comprehension, 1, r"not a comprehension; write the loop as a `for` statement"),
         (makes_parameters, 0, "creates the parameters linear_0.w_0, .*create layers in __init__"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -68,7 +68,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert list(layer.state_dict()) == ["param_0", "param_1", "buffer_0"]
     assert "conditional_block" in {op.type for op in layer.program().global_block().ops}
     assert "while" in {op.type for op in layer.program("head").global_block().ops}
-    with pytest.raises(ValueError, match="no method 'tail'; it has forward, head"):
+    with pytest.raises(ValueError, match="no method 'tail'; its methods are forward, head"):
         layer.program("tail")
 
 

@@ -182,7 +182,7 @@ def test_lines_that_do_not_fit(line: str, message: str, tmp_path: Path) -> None:
     with fresh():
         variables, _, _ = sums()
         with pytest.raises(
-            FeedError, match=rf"line 2 of what 'cat' makes of .*lines.txt: .*{message}"
+            FeedError, match=rf"line 2 of the output of 'cat' for .*lines.txt: .*{message}"
         ):
             train(dataset_of([str(path)], variables))
 

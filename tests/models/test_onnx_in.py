@@ -480,7 +480,7 @@ def test_all_refusals_are_one_message(tmp_path: Path) -> None:
     assert lines[0].endswith("m.onnx: 3 of 8 operators cannot be translated:")
     assert "'onnx.StringNormalizer' has no translation" in lines[1] and "m.onnx:words:1" in lines[1]
     assert "no type for string; use another one" in lines[2] and "narrow" in lines[2]
-    assert "its attribute 'beta' is not supported" in lines[3] and "curve" in lines[3]
+    assert "the attribute 'beta' is not supported" in lines[3] and "curve" in lines[3]
 
 
 def external(location: str, **numbers: int) -> Any:
@@ -593,9 +593,9 @@ def test_graphs_are_not_nested_without_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "attributes", "operand", "text"),
     [
-        ("Split", {"num_outputs": 2**40}, None, "parts under 1 names"),
-        ("Resize", {"mode": "cubic"}, ["", "", [3, 2**40]], "rows of the result, and at most"),
-        ("LRN", {"size": 2**40}, None, "neighbouring channels, and at most 1024"),
+        ("Split", {"num_outputs": 2**40}, None, "the number of outputs is 1"),
+        ("Resize", {"mode": "cubic"}, ["", "", [3, 2**40]], "rows of the result; at most"),
+        ("LRN", {"size": 2**40}, None, "neighbouring channels; at most 1024"),
     ],
 )
 def test_counts_are_bounded(

@@ -301,7 +301,7 @@ def test_a_gradient_operator_of_nothing() -> None:
     def edit(steps: dict[str, Step]) -> None:
         steps["relu"] = ("relu_grad", {"Out": ["s"], "Out@GRAD": ["r@GRAD"]}, *steps["relu"][2:])
 
-    with pytest.raises(UnsupportedError, match="no operator relu before it"):
+    with pytest.raises(UnsupportedError, match="no earlier operator relu"):
         run(changed(edit), ["w@GRAD"])
 
 

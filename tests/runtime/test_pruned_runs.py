@@ -69,7 +69,7 @@ def test_a_gradient_through_what_is_fed() -> None:
     with fresh():
         exe, ((hidden, loss, train), _) = two_losses()
         fed = {hidden.name: X[:, :1]}
-        with pytest.raises(ProgramError, match=r"the gradient of 'w_x1' goes through"):
+        with pytest.raises(ProgramError, match=r"the gradient of 'w_x1' flows through"):
             exe.run(static.default_main_program(), fed, [loss, train])
         assert weight("x1") == [1.0, 1.0]
         test = static.default_main_program().clone(for_test=True)

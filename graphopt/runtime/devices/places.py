@@ -257,7 +257,7 @@ def _there(place: Place) -> Place:
         return place
     found = TPUPlace(place.index) if devices_of("tpu") else CPUPlace()
     warnings.warn(
-        f"{place!r} does not exist here; {found!r} is used instead, because {CUDA_PLACE} is best",
+        f"{place!r} does not exist here; {found!r} is used instead, because {CUDA_PLACE}=best",
         stacklevel=caller_level(),
     )
     return found

@@ -277,7 +277,7 @@ def _choose_fetches(program: Program, names: Names, rows: int, known: int) -> Na
 def _report_line(new: Sequence[str], wanted: Names) -> str:
     """Describe a compilation for other fetches."""
     what = f"no step returned {', '.join(new)}" if new else "no step returned all of them"
-    return f"{what}: compiling again, for {len(wanted)} fetches in all"
+    return f"{what}: compiled again, for {len(wanted)} fetches in all"
 
 
 def _forget(mine: weakref.ref[KeptPrograms], serial: int) -> None:

@@ -160,7 +160,7 @@ def split(
     at = emit.axis(axis, rank(x))
     count = len(emit.op.output("Out"))
     if num_outputs is not None and num_outputs != count:
-        raise emit.refuse(f"num_outputs is {num_outputs}, but the node has {count} outputs")
+        raise emit.refuse(f"num_outputs is {num_outputs}, but the number of outputs is {count}")
     found = emit.numbers(given, "sizes of parts") if given is not None else split
     if found is None:
         whole = shape(x)[at]
