@@ -113,7 +113,7 @@ def export(
     unused = [key for key, value in given.items() if value is not None]
     if unused and name not in PROGRAMS:
         raise ValueError(
-            f"the format {name} does not take {', '.join(unused)}; only {', '.join(PROGRAMS)} do"
+            f"the format {name} does not take {', '.join(unused)}; {', '.join(PROGRAMS)} do"
         )
     if opset is not None and name != "onnx":
         raise ValueError(f"the format {name} does not take opset; only onnx does")
