@@ -284,7 +284,7 @@ def test_sizes_that_cannot_stay_open(tmp_path: Path) -> None:
     assert "pd.add" in exported.notes[0] and "equal as given may vary" in exported.notes[-1]
     with pytest.raises(ValueError, match="'src', 'mask' have open sizes; set the sizes"):
         model.export(tmp_path / "m.stablehlo")
-    with pytest.raises(ValueError, match=r"the input 'src' has the shape \[-1, -1, 32\]"):
+    with pytest.raises(ValueError, match=r"the shape of input 'src' should be \[-1, -1, 32\]"):
         model.export(tmp_path / "m.stablehlo", sizes={"src": (1, 2)})
 
 
