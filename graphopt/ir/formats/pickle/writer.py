@@ -131,7 +131,7 @@ def _integer(value: int, _: int) -> bytes:
     size = value.bit_length() // 8 + 1
     if size >= _SHORT:
         raise ProgramError(
-            f"cannot save the integer {quote(value)}: {size} bytes are too many for a pickle"
+            f"cannot save the integer {quote(value)}: {size} bytes exceed the limit of {_SHORT - 1}"
         )
     return b"\x8a" + struct.pack("<B", size) + value.to_bytes(size, "little", signed=True)
 
