@@ -64,7 +64,7 @@ def test_same_as_one_process(tmp_path: Path) -> None:
         assert found[0][name] == found[1][name]
     assert found[0]["alone 0"] != found[0]["alone 1"]
     for trainer, part in enumerate(found):
-        assert f"trainer {trainer} feeds its 2 devices unequally (rows 2, 1)" in str(
+        assert f"trainer {trainer} feeds its 2 devices different numbers of rows (2, 1)" in str(
             part["refused"]
         )
 
