@@ -37,7 +37,7 @@ class LayerHelper:
     """
 
     def __init__(self, layer_type: str, name: str | None = None) -> None:
-        require_static()
+        require_static(allow_constants=True)
         if name is not None and not isinstance(name, str):
             raise TypeError(
                 f"{layer_type}(): the argument 'name' must be a str, found {type(name).__name__}"
@@ -179,7 +179,7 @@ def emit_as(
     stop_gradient: bool = False,
 ) -> Variable:
     """Append one operator whose new output is called `name`."""
-    require_static()
+    require_static(allow_constants=True)
     block = default_main_program().current_block()
     made = block.create_var(name, stop_gradient=stop_gradient)
     merged = {**current_op_attrs(), **(attrs or {})}

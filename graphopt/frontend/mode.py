@@ -88,9 +88,13 @@ def static_mode() -> Iterator[None]:
         _dynamic = before
 
 
-def require_static() -> None:
-    """Raise DynamicModeError (AssertionError) in dynamic mode."""
-    if _dynamic:
+def require_static(*, allow_constants: bool = False) -> None:
+    """Raise DynamicModeError (AssertionError) in dynamic mode.
+
+    `allow_constants` lets an operator be appended to the program of the process, which no script
+    runs in dynamic mode: constructors of layers compute constants there (see `first_values`).
+    """
+    if _dynamic and not (allow_constants and is_first_program()):
         raise DynamicModeError(
             "graphopt compiles static-graph programs and has no dynamic mode; call "
             "paddle.enable_static(), build a Program with paddle.static.program_guard and run the "

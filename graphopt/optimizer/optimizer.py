@@ -308,7 +308,8 @@ class Optimizer(WithFacts):
         if found is None:
             name = unique_name.generate("learning_rate")
             wide = DType("float32") if is_half(dtype) or not dtype.is_floating else dtype
-            found = persistable(name, [1], wide, self.get_lr())
+            shape = [1] if program.is_fluid else []
+            found = persistable(name, shape, wide, self.get_lr())
             undo.put(self._learning_rates, program.serial, found)
             if isinstance(self._learning_rate, LRScheduler):
                 undo.put(program.lr_schedulers, name, self._learning_rate)

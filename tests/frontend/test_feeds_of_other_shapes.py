@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphopt import fluid
+from graphopt import fluid, static
 from graphopt.errors import FeedError
 from graphopt.ir.program import Variable
 from graphopt_tests.frontend.test_fluid import fresh
@@ -211,3 +211,13 @@ def test_a_number_is_one_row() -> None:
         for number in (3.0, np.float32(3.0), np.array(3.0, "float32")):
             (found,) = executor().run(main, feed={"x": number}, fetch_list=[doubled])
             assert found.tolist() == [[6.0]]
+
+
+def test_a_feed_of_none_is_refused() -> None:
+    """NumPy would convert None to NaN, which a variable without axes would take."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [], "float32")
+        out = x * 2
+    with pytest.raises(FeedError, match="the feed of 'x' is None"):
+        static.Executor().run(main, {"x": None}, [out])

@@ -414,3 +414,39 @@ def test_the_shape_of_what_grew_in_a_loop() -> None:
 
     x = np.arange(4.0).astype("float32")
     np.testing.assert_array_equal(np.asarray(function(x)), x[None])
+
+
+def test_a_list_that_grows_in_one_branch() -> None:
+    """The list becomes a tensor array, and has the elements of the branch that was taken."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        rows = [x]
+        if x.sum() > 0:
+            rows.append(x * 2)
+        if x.sum() > 5:
+            rows.append(x * 3)
+        return paddle.concat(rows)
+
+    for number, factors in ((-1.0, [1]), (1.0, [1, 2]), (9.0, [1, 2, 3])):
+        x = np.full(2, number, "float32")
+        expected = np.concatenate([x * factor for factor in factors])
+        np.testing.assert_array_equal(np.asarray(function(x)), expected)
+
+
+def test_a_list_that_ends_early() -> None:
+    """A loop over numbers that a tensor breaks leaves the rows up to there: greedy decoding."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        rows = []
+        for n in range(1, 5):
+            rows.append(x * n)
+            if x.sum() * n > 10:
+                break
+        return paddle.stack(rows, 1)
+
+    for number, count in ((1.0, 4), (3.0, 2), (20.0, 1)):
+        x = np.full(2, number, "float32")
+        expected = np.stack([x * n for n in range(1, count + 1)], 1)
+        np.testing.assert_array_equal(np.asarray(function(x)), expected)

@@ -41,7 +41,7 @@ def test_a_schedule_without_parameters_has_its_variable() -> None:
         first = run([rate], x=np.zeros(2, "float32"))
         schedule.step()
         second = run([rate], x=np.zeros(2, "float32"))
-    np.testing.assert_allclose([first[0], second[0]], [[0.5], [0.05]], 1e-6)
+    np.testing.assert_allclose([first[0], second[0]], [0.5, 0.05], 1e-6)
 
 
 def test_an_inference_model_of_trainers(tmp_path: Path) -> None:

@@ -68,14 +68,14 @@ def test_names_of_the_state() -> None:
         rate = main.global_block().var("learning_rate_0").get_value().numpy()
     assert state == {
         "w": [1],
-        "learning_rate_0": [1],
+        "learning_rate_0": [],
         "w_moment1_0": [1],
         "w_moment2_0": [1],
         "w_beta1_pow_acc_0": [1],
         "w_beta2_pow_acc_0": [1],
     }
     assert written == set(state)
-    assert rate.tolist() == [0.25]
+    assert rate.tolist() == 0.25
 
 
 def test_state_by_kind_and_parameter() -> None:

@@ -149,11 +149,11 @@ def test_a_decoder(style: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:There are no operators")
 @pytest.mark.parametrize("style", ["paddle", "jax"])
 def test_the_example_is_large_enough(style: str, tmp_path: Path) -> None:
-    """Three poolings of 2 by 2 leave nothing of 2 by 2 or 4 by 4 pixels, so the example has 8."""
+    """Three pools of 3 by 3 need 7 by 7 pixels."""
 
     def build(x: Any) -> Any:
         for _ in range(3):
-            x = paddle.nn.functional.max_pool2d(x, 2)
+            x = paddle.nn.functional.max_pool2d(x, 3, 1)
         return x
 
     model = saved(tmp_path, build, None, 3, None, None)

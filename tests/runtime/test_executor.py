@@ -181,7 +181,7 @@ def test_learning_rate_schedule() -> None:
     program = net.parallel(2)
     for target, wanted in ((None, 1.85), (program, 1.835), (None, 1.8335)):
         found = net.run(FEED, rate, target)[0]
-        close(found, np.full(2 if target else 1, schedule()))
+        close(found, np.full(2 if target else (), schedule()))
         schedule.step()
         close(value("w"), [[wanted]])
 

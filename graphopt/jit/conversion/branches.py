@@ -24,10 +24,12 @@ from graphopt.frontend.sub_blocks import (
 )
 from graphopt.frontend.tracing import current_trace
 from graphopt.ir.dialect.shapes import UNKNOWN
+from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 from graphopt.jit.conversion.conditions import Thunk, as_flag
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import NOT_YET, Unknown
+from graphopt.tensor.array import create_array
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import logical_not
 from graphopt.tensor.manipulation import cast
@@ -128,14 +130,21 @@ class _Branch:
     def trace(self, yes: Thunk, no: Thunk) -> None:
         """Append both branches, and assign the merged values to the names."""
         before = self.read()
-        blocks: list[Block] = []
-        ends: list[list[Any]] = []
-        for function in (yes, no):
-            self.write(fresh(before))
-            with new_block() as inside, _explain_errors():
-                function()
-            blocks.append(inside)
-            ends.append(self.read())
+        while True:
+            begun = undo.begin()
+            blocks, ends = self._trace_both(before, yes, no)
+            grown = {
+                at: dtype
+                for at, values in enumerate(zip(before, *ends, strict=True))
+                if (dtype := _array_dtype(*values)) is not None
+            }
+            if not grown:
+                undo.commit(begun)
+                break
+            # Paddle's form of a list to which one branch appends more than the other
+            undo.roll_back(begun)
+            for at, dtype in grown.items():
+                before[at] = create_array(dtype, before[at])
         ends = [list(pair) for pair in zip(*ends, strict=True)]
         after = [_together(name, *pair) for name, pair in zip(self.names, ends, strict=True)]
         pairs = [leaf for leaf in nest.leaves(after) if isinstance(leaf, _Both)]
@@ -150,6 +159,20 @@ class _Branch:
         self.write(
             nest.map_leaves(lambda leaf: next(made) if isinstance(leaf, _Both) else leaf, after)
         )
+
+    def _trace_both(
+        self, before: list[Any], yes: Thunk, no: Thunk
+    ) -> tuple[list[Block], list[list[Any]]]:
+        """Trace each branch into a block; return the blocks, and the values at their ends."""
+        blocks: list[Block] = []
+        ends: list[list[Any]] = []
+        for function in (yes, no):
+            self.write(fresh(before))
+            with new_block() as inside, _explain_errors():
+                function()
+            blocks.append(inside)
+            ends.append(self.read())
+        return blocks, ends
 
     @contextmanager
     def _in(self, block: Block) -> Iterator[None]:
@@ -177,6 +200,24 @@ class _Branch:
             {"Out": writes, "Scope": [scopes_of(self.around)]},
             {"is_scalar_condition": True},
         )
+
+
+def _array_dtype(before: Any, yes: Any, no: Any) -> DType | None:
+    """Return the dtype of the array for a list that grows differently in the branches, or None."""
+    ends = [yes, no]
+    if not isinstance(before, list) or nest.difference(yes, no) is None:
+        return None
+    arrays = [end for end in ends if is_array(end)]
+    lists = [end for end in ends if isinstance(end, list)]
+    if len(arrays) + len(lists) < len(ends):
+        return None
+    for end in lists:
+        kept = all(is_same(*pair) for pair in zip(before, end, strict=False))
+        if len(end) < len(before) or not kept or not all(isinstance(v, Variable) for v in end):
+            return None
+    if arrays:
+        return arrays[0].dtype
+    return next((end[-1].dtype for end in lists if len(end) > len(before)), None)
 
 
 def as_tensor(value: Any, like: Any) -> Variable:

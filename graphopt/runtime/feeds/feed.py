@@ -213,6 +213,8 @@ def as_array(variable: Variable, value: object) -> Array:
         return _with_last_axes(variable, cast("Array", value))
     if hasattr(value, "__array__"):
         return _with_last_axes(variable, np.asarray(value))
+    if value is None:  # NumPy would make a NaN of it
+        raise FeedError(f"the feed of '{variable.name}' is None; feed an array or a number")
     try:
         array = np.array(value, dtype=variable.dtype.numpy)
     except (TypeError, ValueError) as error:

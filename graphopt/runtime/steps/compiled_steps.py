@@ -44,7 +44,17 @@ def finish(run: CallingRun, results: Any) -> None:
             raise error
         raise CallbackError(_message_of(run.callers[key], error)) from error
     if run.raised:
-        raise CheckError("\n".join(dict.fromkeys(str(error) for _, error in run.raised)))
+        failed = (_with_line(run.callers.get(key), error) for key, error in run.raised)
+        raise CheckError("\n".join(dict.fromkeys(failed)))
+
+
+def _with_line(op: PdOp | None, error: BaseException) -> str:
+    """Add the source line of an assert to the first line of its message, unless that has one."""
+    from graphopt.passes.engine.naming import source_line
+
+    first, *rest = str(error).split("\n")
+    line = None if op is None else source_line(op.location)
+    return "\n".join([first if not line or line in first else f"{first} (made at {line})", *rest])
 
 
 def _of_a_handler(error: Exception) -> bool:

@@ -68,7 +68,7 @@ def write_source(path: Path, model: LoadedModel, module: ModuleOp, style: str) -
 def _example_size(module: ModuleOp) -> int:
     """Find a size for the open axes of all inputs with which every op has a result.
 
-    Two poolings of 2 by 2 leave nothing of 2 by 2 pixels. Falls back to the smallest size.
+    A window of 3 by 3 does not fit 2 by 2 pixels. Falls back to the smallest size.
     """
 
     def type_for(size: int, port: Port) -> Tensor:
