@@ -436,7 +436,7 @@ def test_functions_that_call_themselves() -> None:
     assert jit.to_static(inner)(X, 3).tolist() == (X + 3).tolist()
     at = endless.__code__.co_firstlineno + 2
     with pytest.raises(
-        UnsupportedError, match=rf"test_jit.py:{at}: 'endless' calls itself without"
+        UnsupportedError, match=rf"test_jit.py:{at}: 'endless' calls itself endlessly"
     ):
         jit.to_static(endless)(X)
 
