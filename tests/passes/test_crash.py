@@ -77,7 +77,7 @@ def check(error: PassError, folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (file.steps, file.kind, file.inputs) == (((FuseGemmEpilogue.name,),), "pass", {})
     assert "in build" in file.notes
     assert cli.main(["replay", str(path)]) == 1
-    assert "now: TypeError: no layer like this" in capsys.readouterr().out
+    assert "replayed: TypeError: no layer like this" in capsys.readouterr().out
     for other in ("here", "temporary"):
         assert not list((folder.parent / other).iterdir())
 
