@@ -88,7 +88,7 @@ def test_did_my_residual_blocks_fuse(resnet50: Explanation) -> None:
     assert fused == {(("batch_norm", "relu"), 2), (("batch_norm", "add", "relu"), 1)}
     (last,) = [row for row in blocks if row.refused]
     assert last.numbers == (5,)
-    assert last.refused[0].startswith("not fuse-bn-add-act: `add` is fetched (")
+    assert last.refused[0].startswith("not fuse-bn-add-act: the result of `add` is fetched (")
     words = " ".join(str(resnet50).split())
     assert "11 x residual block: 3 conv2d, " in words
     assert "no. 5" in words and "`add` is fetched" in words
