@@ -44,7 +44,7 @@ def test_updates_in_parts() -> None:
     """With Reduce all mappers agree, and train as AllReduce does, bucketed or not."""
     spread = 0
 
-    @settings(max_examples=examples(12))
+    @settings(max_examples=examples(20))
     @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([2, 3]), st.booleans())
     def check(generated: Generated, count: int, joined: bool) -> None:
         nonlocal spread
