@@ -285,12 +285,13 @@ class Costs:
 
 def run_lengths(*runs: tuple[int, float]) -> list[tuple[bool, bool]]:
     """Feed texts of these lengths, which take NumPy these seconds; return exact and paid by run."""
-    sizes, own = MetSizes(trains=False), Costs()
+    sizes = MetSizes(trains=False)
+    own: Any = Costs()
     dims: dict[str, tuple[str | None, ...]] = {"x": (None, "axis 1")}
     found: list[tuple[bool, bool]] = []
     for length, seconds in runs:
         feeds = {"x": np.zeros((1, length))}
-        is_exact = sizes.run_exact(feeds, dims, [own], repeats=False)  # type: ignore[list-item]
+        is_exact = sizes.run_exact(feeds, dims, [own], repeats=False)
         found.append((is_exact, sizes.has_paid))
         own.costs.host_seconds += seconds if is_exact else 0.0
     return found

@@ -53,7 +53,7 @@ def sliding(
     size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
 ) -> PoolWindows:
     """Build windows of one size; `exclusive` averages leave the padding out of the count."""
-    number = window_output(size, window, stride, pads, ceil_mode)
+    number = window_output(size, window, stride, pads, ceil_mode, may_pass_end=True)
     first = np.arange(number) * stride - pads[0]
     starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
     # Paddle counts as much padding after an axis as before it, whatever `pads[1]` is

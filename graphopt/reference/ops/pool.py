@@ -31,7 +31,7 @@ def _windows(
         start = at * stride - pad[0]
         # Paddle lets windows end as far outside as the padding before the axis
         end = min(start + own, size + pad[0])
-        first, last = max(start, 0), max(min(end, size), 0)  # 0 for one in the padding before
+        first, last = max(start, 0), max(min(end, size), 0)  # empty in the padding
         found.append((first, last, last - first if exclusive else end - start))
     return found
 

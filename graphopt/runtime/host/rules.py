@@ -59,7 +59,7 @@ def hardswish(x: Array) -> Array:
     gate = x + 3
     np.clip(gate, 0, 6, out=gate)
     gate *= x
-    gate *= 1 / 6  # in a quarter of the time of a division
+    gate *= 1 / 6
     return gate
 
 

@@ -77,7 +77,7 @@ class MetSizes:
         self._latest: tuple[Group, Hashable] | None = None
         self._seconds = 0.0
         self.has_paid = False
-        """True when NumPy has cost as much for sizes like those of this run as compiling would."""
+        """True if NumPy has spent enough on the group of this run to compile its program."""
 
     @property
     def buckets(self) -> Buckets:
@@ -133,7 +133,7 @@ class MetSizes:
     def _runs_exact_in_group(self, sizes: Hashable, price: float | None, group: Group) -> bool:
         """Decide whether sizes run unpadded, by NumPy's seconds for all sizes of their group.
 
-        A size that has taken most of their time in NumPy is worth a compilation of its own.
+        Sizes that have taken most of the group's seconds are compiled by themselves.
         """
         spent = sum(group.seconds.values()) if self._seconds else None
         if self.pays_exact(sizes, price, lambda: spent):

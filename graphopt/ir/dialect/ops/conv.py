@@ -119,12 +119,25 @@ def used_dilations(dilations: Sequence[int], algorithm: str) -> tuple[int, ...]:
     return (1,) * len(dilations) if algorithm == "SAME" else tuple(dilations)
 
 
-def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
-    """Count the windows that fit in a padded dimension."""
+def window_output(
+    size: int,
+    window: int,
+    stride: int,
+    pads: tuple[int, int],
+    ceil: bool,
+    *,
+    may_pass_end: bool = False,
+) -> int:
+    """Count the windows that fit in a padded dimension.
+
+    With `may_pass_end`, a window may be larger than the dimension if the stride is larger than what
+    is missing: Paddle's division rounds towards 0, and its pools cut such a window.
+    """
     if size == UNKNOWN:
         return UNKNOWN
     room = size + sum(pads) - window
-    count = (-(-room // stride) if ceil else room // stride) + 1
+    steps = room + (stride - 1 if ceil else 0)
+    count = (-(-steps // stride) if steps < 0 and may_pass_end else steps // stride) + 1
     if count < 1:
         raise ProgramError(
             f"a window of {window} does not fit a dimension of {size} padded by {pads}"

@@ -78,7 +78,7 @@ class PoolBase(OneTensor, PureOp, ABC):
             algorithm, ones = padding_algorithm, (1,) * rank
             pads = explicit_pads(paddings, algorithm, spatial, kernel_size, strides, ones)
             out = [
-                window_output(size, k, stride, pad, ceil_mode)
+                window_output(size, k, stride, pad, ceil_mode, may_pass_end=True)
                 for size, k, stride, pad in zip(spatial, kernel_size, strides, pads, strict=True)
             ]
         channels = shape[-1] if is_channels_last(data_format) else shape[1]

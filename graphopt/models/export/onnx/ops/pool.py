@@ -111,6 +111,8 @@ def _windows(
             found.append((before, after))
             factors.append(np.ones(1))
             continue
+        if size + before + after < k:
+            raise NotInOnnx("the window is larger than the image with its padding")
         number = window_output(size, k, stride, (before, after), ceil_mode)
         first = np.arange(number) * stride - before
         found.append((before, max(int(first[-1]) + k - size, 0)))
