@@ -70,7 +70,7 @@ def trained(level: str | None, *args: Any, **kwargs: Any) -> list[Any]:
     """Return the penalty before and after a step."""
     with fresh():
         found, loss = penalty(*args, **kwargs)
-        optimizer = paddle.optimizer.SGD(0.5)
+        optimizer = paddle.optimizer.SGD(0.05)  # of 0.5, some steps multiply the rounding
         made = optimizer if level is None else LEVELS[level](optimizer)
         made.minimize(loss)
         start()
@@ -96,10 +96,7 @@ def test_penalties_are_those_of_float32(level: str, data: st.DataObject) -> None
     at, both = data.draw(st.integers(0, len(layers) - 1)), data.draw(st.booleans())
     exact, half = (trained(name, layers, at, both=both) for name in (None, level))
     assert exact[0] > 0.0
-    # a step that multiplies the penalty multiplies the rounding of its gradient, too
-    growth = max(1.0, exact[1] / exact[0])
-    np.testing.assert_allclose(half[0], exact[0], rtol=0.06)
-    np.testing.assert_allclose(half[1], exact[1], rtol=0.06 * growth)
+    np.testing.assert_allclose(half, exact, rtol=0.03)
 
 
 def test_a_derivative_off_the_path_is_refused() -> None:
