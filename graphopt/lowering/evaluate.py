@@ -27,7 +27,7 @@ from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.creation import Full
-from graphopt.ir.dialect.ops.dynamic import Dynamic, draws, is_kind_of
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws, group_operands, is_kind_of
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.sequence.recurrent import Rnn
@@ -53,7 +53,7 @@ from graphopt.lowering.call import (
     jit_call,
     jitted_with_pullback,
 )
-from graphopt.lowering.collectives import Replicas
+from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.dynamic import call_of, calls_of
 from graphopt.lowering.finite import Order, order_of, watch_block
 from graphopt.lowering.hashing import fold_in, words_of
@@ -392,13 +392,17 @@ def _note_place(error: Exception, op: PdOp, env: Environment) -> None:
 
 def _refusal(op: PdOp, env: Environment) -> str:
     """Compose a line with the type rule's error for the actual operands; "" without one."""
-    groups = [[env[value][0] for value in group] for group in op.operand_groups()]
-    arrays = [array for group in groups for array in group]
-    if isinstance(op, (RegionOp, Dynamic)) or not all(map(_is_of_numbers, arrays)):
+    if isinstance(op, RegionOp):
+        return ""
+    dynamic = isinstance(op, Dynamic)
+    operands = group_operands(op.inputs, op.attr("groups")) if dynamic else op.operand_groups()
+    groups = [[env[value][0] for value in group] for group in operands]
+    if not all(_is_of_numbers(array) for group in groups for array in group):
         return ""
     types = [[tensor(array.shape, array.dtype.name) for array in group] for group in groups]
     try:
-        infer_types(type(op), types, op.attr_values())
+        call = call_of(op, ALONE, env)
+        infer_types(call.op_class, types, dict(call.attrs) if dynamic else op.attr_values())
     except ProgramError as refusal:
         return f"\n{refusal}"
     return ""
@@ -406,4 +410,4 @@ def _refusal(op: PdOp, env: Environment) -> str:
 
 def _is_of_numbers(array: Any) -> bool:
     """True for one array, whose sizes are numbers and no symbols."""
-    return isinstance(array, jax.Array) and all(isinstance(size, int) for size in array.shape)
+    return isinstance(array, (jax.Array, np.ndarray)) and all(isinstance(size, int) for size in array.shape)

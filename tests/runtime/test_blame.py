@@ -9,7 +9,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.errors import FeedError, UnsupportedError
+from graphopt.errors import FeedError, ProgramError, UnsupportedError
 from graphopt.ir.program import Program, Variable
 from graphopt.lowering import regions
 from graphopt.runtime.settings.flags import TIER
@@ -62,6 +62,21 @@ def test_the_type_rule_speaks_of_the_sizes_that_came(tier: str) -> None:
     text = r"'x' \[3, 3\]; .*pd.topk.* them: k must be from 1 to 3, found 5 \(operands: x"
     with pytest.raises(FeedError, match=text):
         static.Executor().run(feed={"x": zeros(3, 3)}, fetch_list=[found])
+
+
+@pytest.mark.parametrize("size", [2, None])
+def test_bounds_that_are_too_many(size: int | None) -> None:
+    """Computed bounds are counted when the program is built, or else in the run."""
+    x, ends = static.data("x", [None, 3]), static.data("ends", [size], "int32")
+    feed = {"x": zeros(3, 3), "ends": np.ones(2, "int32")}
+    places = (
+        (lambda: paddle.slice(x, [0], [0], ends), "as axes, found 2 ends for 1 axes"),
+        (lambda: paddle.arange(0, ends), r"'end' of 'pd.arange' is one number, found \[?[12]"),
+    )
+    for build, text in places:
+        with pytest.raises((FeedError, ProgramError), match=text) as caught:
+            static.Executor().run(feed=feed, fetch_list=[build()])
+        assert "test_blame.py:" in str(caught.value)
 
 
 def test_a_scope_that_is_none() -> None:

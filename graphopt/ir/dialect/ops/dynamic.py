@@ -156,9 +156,12 @@ def infer_dynamic(
     unknown: Mapping[str, Partial],
 ) -> tuple[Tensor, ...]:
     """Infer the result types of `op_class` when the properties in `unknown` are known in part."""
-    for name in unknown:
-        if name not in attr_kinds(op_class):
+    kinds = attr_kinds(op_class)
+    for name, elements in unknown.items():
+        if name not in kinds:
             raise ProgramError(f"'{op_class.name}' has no attribute '{name}'")
+        if elements is not None and len(elements) != 1 and not kinds[name].many:
+            raise ProgramError(f"'{name}' of '{op_class.name}' is one number, found {len(elements)}")
     known = {**bind_groups(op_class, groups), **attrs, **unknown}
     types: Tensor | tuple[Tensor, ...] = call_rule(op_class.infer_partly, known)
     return (types,) if isinstance(types, TensorType) else types

@@ -187,8 +187,14 @@ class StridedSlice(PureOp):
         return like(input, shape=[dim for i, dim in enumerate(shape) if i not in dropped])
 
     @staticmethod
-    def infer_partly(input: Tensor, axes: Sequence[int], decrease_axis: Sequence[int]) -> Tensor:
-        return Slice.infer_partly(input, axes, decrease_axis)
+    def infer_partly(
+        input: Tensor,
+        axes: Sequence[int],
+        starts: Partial,
+        ends: Partial,
+        decrease_axis: Sequence[int],
+    ) -> Tensor:
+        return Slice.infer_partly(input, axes, starts, ends, decrease_axis)
 
 
 @irdl_op_definition

@@ -318,8 +318,7 @@ class Slice(PureOp):
         decrease_axis: Sequence[int],
     ) -> Tensor:
         shape = list(shape_of(input))
-        if not len(axes) == len(starts) == len(ends):
-            raise ProgramError("slice needs as many starts and ends as axes")
+        _check_bounds(axes, starts, ends)
         for axis, start, end in zip(axes, starts, ends, strict=True):
             at = normalize_axis(axis, len(shape))
             if shape[at] != UNKNOWN:
@@ -331,11 +330,28 @@ class Slice(PureOp):
         return like(input, shape=[d for i, d in enumerate(shape) if i not in dropped])
 
     @staticmethod
-    def infer_partly(input: Tensor, axes: Sequence[int], decrease_axis: Sequence[int]) -> Tensor:
+    def infer_partly(
+        input: Tensor,
+        axes: Sequence[int],
+        starts: Partial,
+        ends: Partial,
+        decrease_axis: Sequence[int],
+    ) -> Tensor:
         shape = shape_of(input)
+        _check_bounds(axes, starts, ends)
         cut, dropped = (normalize_axes(given, len(shape)) for given in (axes, decrease_axis))
         sizes = [UNKNOWN if i in cut else dim for i, dim in enumerate(shape)]
         return like(input, shape=[dim for i, dim in enumerate(sizes) if i not in dropped])
+
+
+def _check_bounds(axes: Sequence[int], starts: Partial, ends: Partial) -> None:
+    """Refuse a slice whose bounds are known not to be one for each axis."""
+    for what, bounds in (("starts", starts), ("ends", ends)):
+        if bounds is not None and len(bounds) != len(axes):
+            raise ProgramError(
+                f"slice needs as many starts and ends as axes, found {len(bounds)} {what} "
+                f"for {len(axes)} axes"
+            )
 
 
 @irdl_op_definition
