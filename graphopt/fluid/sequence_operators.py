@@ -13,11 +13,12 @@ from importlib import import_module
 from typing import Any
 
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.operators import operators
 from graphopt.ir.program import Block, Operator, Variable, program_guard
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.creation import assign
 
 

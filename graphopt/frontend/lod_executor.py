@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from graphopt.frontend.lod_tensor import LoDTensor
-from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.program import Block, Program, Variable, default_main_program
+from graphopt.ir.program import Variable
 from graphopt.runtime.executor import Executor as _Executor
-from graphopt.runtime.feeds.feed import lengths_fed
-from graphopt.runtime.feeds.fetch import fetch_names, split_updates
 from graphopt.runtime.feeds.from_dataset import elements
 from graphopt.runtime.state.scope import Scope as Scope
 from graphopt.runtime.state.scope import global_scope as global_scope
@@ -54,36 +51,11 @@ class FetchHandler:
 
 
 class Executor(_Executor):
-    """As `paddle.static.Executor` (Paddle page: fluid.Executor)."""
+    """As `paddle.static.Executor`, with the classes and reports of 1.8 (fluid.Executor)."""
 
-    def run(
-        self,
-        program: Any = None,
-        feed: Any = None,
-        fetch_list: Any = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> list[Any]:
-        """Run a program once; see `paddle.static.Executor.run`.
-
-        Tensors that are fetched without `return_numpy` have the lengths of the sequences in them
-        (see `graphopt.frontend.sequence_notes`); dense ones have none.
-        """
-        source = default_main_program() if program is None else program
-        if self._is_closed_to_lengths(source, args, kwargs):
-            values = super().run(program, feed, fetch_list, *args, **kwargs)
-            return [_with_lengths(value, (), {}) for value in values]
-        block = source.global_block()
-        names = fetch_names(split_updates(fetch_list)[0])
-        levels = [levels_of(block.find_var(name)) for name in names]
-        extra = _computed_sequences(block, levels)
-        fetched = [*_as_list(fetch_list), *extra]
-        values = super().run(program, feed, fetched, *args, **kwargs)
-        known = _fed_lengths(feed) | dict(zip(extra, values[len(names) :], strict=True))
-        return [
-            _with_lengths(value, own, known)
-            for value, own in zip(values[: len(names)], levels, strict=True)
-        ]
+    def run(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """Run a program once; see `paddle.static.Executor.run`. Tensors are LoDTensors."""
+        return [_as_lod(value) for value in super().run(*args, **kwargs)]
 
     @staticmethod
     def _report(
@@ -101,68 +73,17 @@ class Executor(_Executor):
                 flush=True,
             )
 
-    def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-        """True if fetched values have no lengths: arrays, and results of replicas."""
-        names = ("feed_var_name", "fetch_var_name", "scope", "return_numpy")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        return not isinstance(source, Program) or bool(given.get("return_numpy", True))
 
-
-def _as_list(fetch_list: Any) -> list[Any]:
-    if fetch_list is None:
-        return []
-    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
-
-
-def _with_lengths(value: Any, levels: Levels, known: Mapping[str, Any]) -> Any:
+def _as_lod(value: Any) -> Any:
     """Convert a fetched tensor to a LoDTensor; for a tensor array, convert its elements."""
     if isinstance(value, list):
         elements: list[Any] = value
-        return [
-            _with_lengths(
-                each, levels, {name: v[at] for name, v in known.items() if name in levels}
-            )
-            for at, each in enumerate(elements)
-        ]
+        return [_as_lod(each) for each in elements]
     if type(value) is not Tensor:
         return value
     tensor = LoDTensor()
     tensor._slot = value._slot
-    tensor._note_lengths(_numbers(levels, known, tensor))
     return tensor
-
-
-def _computed_sequences(block: Block, levels: Sequence[Levels]) -> list[str]:
-    """List the length variables that operators of the block compute."""
-    names = {level: None for own in levels for level in own if isinstance(level, str)}
-    found = {name: block.vars.get(name) for name in names}
-    return [name for name, v in found.items() if v is not None and not v.is_data]
-
-
-def _fed_lengths(feed: Any) -> dict[str, Any]:
-    """Map the names of length variables to the lengths in a feed."""
-    known: dict[str, Any] = {}
-    for name, value in feed.items() if isinstance(feed, dict) else ():
-        known[name] = value
-        levels = lengths_fed(value)
-        known |= {fed_name(name, i, len(levels)): own for i, own in enumerate(levels)}
-    return known
-
-
-def _numbers(levels: Levels, known: Mapping[str, Any], tensor: LoDTensor) -> list[list[int]]:
-    """Compute the lengths of a fetched tensor; [] if they are unknown or do not fit its rows."""
-    rows = (tensor.shape() or [0])[0]
-    found: list[list[int]] = []
-    for level in levels:
-        if isinstance(level, int):
-            found.append([level] * (rows // level))
-        elif isinstance(level, tuple):
-            found.append(list(level))
-        elif level in known:
-            found.append([int(n) for n in np.asarray(known[level]).reshape(-1)])
-        else:
-            return []
-    return found if found and sum(found[-1]) == rows else []
 
 
 def as_numpy(tensor: Any) -> Any:
@@ -211,4 +132,4 @@ def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True)
     slot = (scope or global_scope()).find_var(own)
     if slot is None:
         raise AssertionError(f"Cannot find {own} in scope; only persistable variables are there")
-    return slot.numpy() if return_numpy else _with_lengths(slot.get_tensor(), (), {})
+    return slot.numpy() if return_numpy else _as_lod(slot.get_tensor())

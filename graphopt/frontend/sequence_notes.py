@@ -1,9 +1,6 @@
 """Lengths of the sequences in a variable, recorded while a script builds its program.
 
-Paddle's tensors carry their lengths (LoD); here a variable only records where they are, in one note
-per level, outermost first: the name of an int64 variable, numbers, or one number for all sequences.
-The lengths of a feed `x` are in `x@lens` (`x@lens0` for the outer of two levels), which is declared
-when it is first read. `hand_on` is called for each appended operator.
+`graphopt.ir.program.lengths` describes the notes. `hand_on` is called for each appended operator.
 """
 
 from __future__ import annotations
@@ -11,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphopt.ir.operators import row_of
-from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Block, Operator, Variable, undo, unique_name
+from graphopt.ir.program import LENGTHS, Block, Operator, Variable, undo, unique_name
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import Level, levels_of
 from graphopt.ir.program.location import caller_location
-
-Level = str | tuple[int, ...] | int
-Levels = tuple[Level, ...]
 
 # the slots whose first variable passes its lengths on, as in Paddle's shape rules
 _FIRST = ("X", "Input", "Ids", "Logits")
@@ -24,31 +19,11 @@ _FIRST = ("X", "Input", "Ids", "Logits")
 _BLOCKS = ("sub_block", "blocks")
 
 
-def fed_name(name: str, level: int, count: int) -> str:
-    """Return the feed name of the lengths at level `level` of `count`; the innermost count rows."""
-    return f"{name}{LENGTHS}" if level == count - 1 else f"{name}{LENGTHS}{level}"
-
-
 def note(variable: Variable, levels: Sequence[Level]) -> Variable:
     """Record the lengths of a variable."""
     variable.sequence_lengths = tuple(levels)
     variable.lod_level = len(levels)
     return variable
-
-
-def levels_of(variable: Variable | None) -> Levels:
-    """Return the lengths of a variable, one note per level; () for a dense tensor.
-
-    A gradient has the lengths of its variable.
-    """
-    if variable is None:
-        return ()
-    if variable.sequence_lengths is not None:
-        return variable.sequence_lengths
-    if GRAD_SUFFIX in variable.name:
-        return levels_of(variable.block.find_var(variable.name.partition(GRAD_SUFFIX)[0]))
-    count = variable.lod_level if variable.is_data else 0
-    return tuple(fed_name(variable.name, level, count) for level in range(count))
 
 
 def hand_on(op: Operator) -> None:

@@ -12,8 +12,9 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.layer_helper import emit
-from graphopt.frontend.sequence_notes import Level, lengths_variable, levels_of, take_as_sequences
+from graphopt.frontend.sequence_notes import lengths_variable, take_as_sequences
 from graphopt.ir.program import Variable, default_main_program
+from graphopt.ir.program.lengths import Level, levels_of
 
 
 def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> Variable:

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import FeedError
-from graphopt.frontend.lod_executor import Executor as WithLengths
 from graphopt.frontend.lod_tensor import LoDTensor, lengths_between
-from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.version import version
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
@@ -108,8 +106,7 @@ class Predictor:
         if model is None and config.threads:
             limit_threads(config.threads)
         self._model = _read(config) if model is None else model
-        executor = _executor_of(self._model)
-        self._executor = executor(config.place(), buckets=self._model.buckets)
+        self._executor = Executor(config.place(), buckets=self._model.buckets)
         self._executor._runner.pads_inference = True
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
@@ -163,13 +160,6 @@ def _handle(handles: dict[str, Tensor], name: str, kind: str) -> Tensor:
     if name not in handles:
         raise FeedError(f"the model has no {kind} '{name}'; it has {', '.join(handles) or 'none'}")
     return handles[name]
-
-
-def _executor_of(model: ImportedModel) -> type[Executor]:
-    """Select the executor class of a model: the 1.8 executor if outputs have sequence lengths."""
-    block = model.program.global_block()
-    has_lengths = any(levels_of(block.find_var(name)) for name in model.fetch_names)
-    return WithLengths if has_lengths else Executor
 
 
 def _read(config: Config) -> ImportedModel:

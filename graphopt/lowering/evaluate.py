@@ -410,4 +410,6 @@ def _refusal(op: PdOp, env: Environment) -> str:
 
 def _is_of_numbers(array: Any) -> bool:
     """True for one array, whose sizes are numbers and no symbols."""
-    return isinstance(array, (jax.Array, np.ndarray)) and all(isinstance(size, int) for size in array.shape)
+    return isinstance(array, (jax.Array, np.ndarray)) and all(
+        isinstance(size, int) for size in array.shape
+    )

@@ -23,6 +23,7 @@ from graphopt.runtime.feeds.fetch import (
     fetch_names,
     split_updates,
 )
+from graphopt.runtime.feeds.fetched_lengths import computed_lengths, levels_fetched, note_lengths
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
 from graphopt.runtime.runners.runner import Runner, step_signature
@@ -117,7 +118,8 @@ class Executor(WithFacts):
         `feed` maps variable names to arrays of exactly their dtype and rank. Fetched parameters
         have the value after this run's update. `use_prune` leaves out the operators that neither a
         fetch nor an update needs; optimizer operators in `fetch_list` do so too, and only they
-        update. `use_program_cache` is always on.
+        update. `use_program_cache` is always on. Tensors that are fetched without `return_numpy`
+        carry the lengths of the sequences in them, unless replicas are not merged.
 
         Raises RuntimeError when closed, TypeError for arguments of the wrong kind, FeedError
         (ValueError) for feeds that do not fit, FetchError (KeyError, RuntimeError) for unknown
@@ -143,7 +145,9 @@ class Executor(WithFacts):
         if own.readers:
             count = 1 if isinstance(source, Program) else source._count(self.place)
             feed = with_readers(own.readers, feed, count)
-        if return_merged and not use_prune and kept_times() is None:
+        # fetched tensors carry the lengths of their sequences, arrays do not
+        levels = () if return_numpy or not return_merged else levels_fetched(own, fetch_list)
+        if return_merged and not use_prune and not levels and kept_times() is None:
             is_plain = isinstance(source, Program)
             runner = self._runner if is_plain else source._runner_alone(self, scope)
             signature = step_signature(own, feed, fetch_list)
@@ -160,6 +164,12 @@ class Executor(WithFacts):
         names = fetch_names(fetch_list)
         options = scope, return_numpy, return_merged, updates if use_prune or updates else None
         try:
+            if levels:
+                computed = computed_lengths(own, levels)
+                values = self._run_noted(source, feed, (*names, *computed), options)
+                found, lengths = values[: len(names)], values[len(names) :]
+                note_lengths(found, levels, feed, dict(zip(computed, lengths, strict=True)))
+                return found
             if not self._arrays and kept_times() is None:
                 try:
                     return self._run_source(source, feed, names, *options)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Operator, Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.blocks import check_flag
 
 _PRINTED = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "bool")

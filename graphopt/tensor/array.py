@@ -13,10 +13,11 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import LENGTHS, Variable, VarKind, unique_name
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.creation import full
 
 

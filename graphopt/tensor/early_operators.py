@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import ProgramError
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.scaled import (
     COMPARISONS,

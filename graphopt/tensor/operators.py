@@ -15,9 +15,10 @@ import numpy as np
 
 from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor import early_operators
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.scaled import (

@@ -239,14 +239,16 @@ def test_decoding_needs_the_parameter_of_the_field() -> None:
         layers.crf_decoding(rows_of(), fluid.ParamAttr(name="crf"))
 
 
-def test_what_a_compiled_program_fetches_is_a_tensor_with_lengths() -> None:
-    """The tensor has the method for lengths, but does not know them."""
+@pytest.mark.parametrize("kind", [fluid.Executor, paddle.static.Executor])
+def test_what_executors_fetch_has_the_lengths(kind: Any) -> None:
+    """So has what a compiled program fetches, as in 2.6.2; computed lengths, too."""
     with fresh():
-        out = layers.scale(rows_of(), 2.0)
-        compiled = fluid.CompiledProgram(fluid.default_main_program())
-        exe = fluid.Executor(fluid.CPUPlace())
-        (found,) = exe.run(compiled, {"x": fed(ROWS, [2, 3])}, [out], return_numpy=False)
-    assert found.recursive_sequence_lengths() == []
+        x = rows_of()
+        outs = layers.scale(x, 2.0), layers.sequence_concat([x, x]), layers.sequence_pool(x, "sum")
+        main, exe = fluid.default_main_program(), kind(fluid.CPUPlace())
+        for program in (main, main, fluid.CompiledProgram(main)):
+            found = exe.run(program, {"x": fed(ROWS, [2, 3])}, [*outs], return_numpy=False)
+            assert [each.recursive_sequence_lengths() for each in found] == [[[2, 3]], [[4, 6]], []]
 
 
 def tokens_of(name: str) -> Any:

@@ -7,10 +7,11 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import LENGTHS, Variable, unique_name
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.creation import create_global_var
 
 _FUNCTION = "detection_map"

@@ -10,10 +10,11 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 
 
 def beam_search(

@@ -9,10 +9,11 @@ import numpy as np
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.creation import assign, full, full_like

@@ -15,9 +15,10 @@ from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.sequence_lod import constant, sequence_pad, sequence_unpad
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sub_blocks import parent_of_current
 from graphopt.ir.program import Variable, default_main_program
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.layer.recurrence import swap_time
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.creation import full

@@ -8,11 +8,12 @@ from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.one_layer import one_layer
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.frontend.sizes import has_variable, sizes
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.functional.norm import local_response_norm
 from graphopt.nn.functional.vision import affine_grid as _affine_grid
 from graphopt.nn.functional.vision import grid_sample

@@ -13,9 +13,10 @@ from typing import Any
 from graphopt.fluid.layers.detection import box_coder, sides_of, to_centres
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.input import one_hot
 from graphopt.tensor.creation import assign, full_like

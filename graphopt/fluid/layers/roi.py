@@ -10,9 +10,9 @@ from graphopt.frontend import arguments
 from graphopt.frontend.initializers.fill import Normal
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
-from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.static.nn.weights import weight as weight_of
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast

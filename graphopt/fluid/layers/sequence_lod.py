@@ -16,10 +16,11 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.lod_tensor import lengths_between
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
-from graphopt.frontend.sequence_notes import Levels, levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import Levels, levels_of
 from graphopt.nn.functional.vision import unfold
 from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose

@@ -14,10 +14,10 @@ from graphopt.fluid.layers.reduction import reduce_sum
 from graphopt.fluid.layers.shaping import flatten, reshape
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.functional.loss import softmax_with_cross_entropy
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, concat

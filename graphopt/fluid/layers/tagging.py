@@ -14,10 +14,11 @@ from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.parameters import as_weight_attr
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 
 
 def _steps(x: Variable, slot: str, length: Variable | None, function: str) -> dict[str, Any]:

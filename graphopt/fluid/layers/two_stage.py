@@ -12,10 +12,11 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast, gather, reshape
 from graphopt.tensor.manipulation import slice as slice_

@@ -8,10 +8,11 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.nn.functional.loss import reduce_loss
 from graphopt.tensor.creation import zeros_like
 from graphopt.tensor.logic import isinf

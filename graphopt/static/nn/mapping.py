@@ -12,10 +12,11 @@ from graphopt.frontend import arguments
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.program.kinds import SLOT
+from graphopt.ir.program.lengths import levels_of
 from graphopt.tensor.creation import assign
 
 

@@ -19,8 +19,9 @@ from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.missing import explain as _explain
-from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
+from graphopt.ir.program.lengths import levels_of
 from graphopt.static.click_rates import ctr_metric_bundle as ctr_metric_bundle
 
 

@@ -161,7 +161,9 @@ def infer_dynamic(
         if name not in kinds:
             raise ProgramError(f"'{op_class.name}' has no attribute '{name}'")
         if elements is not None and len(elements) != 1 and not kinds[name].many:
-            raise ProgramError(f"'{name}' of '{op_class.name}' is one number, found {len(elements)}")
+            raise ProgramError(
+                f"'{name}' of '{op_class.name}' is one number, found {len(elements)}"
+            )
     known = {**bind_groups(op_class, groups), **attrs, **unknown}
     types: Tensor | tuple[Tensor, ...] = call_rule(op_class.infer_partly, known)
     return (types,) if isinstance(types, TensorType) else types
