@@ -47,6 +47,25 @@ LINE = (
 )
 
 
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (paddle.inverse, "inverse"),
+        (lambda x: paddle.linalg.solve(x, x), "solve"),
+        (lambda x: paddle.linalg.cholesky(x - 2.0), "cholesky"),
+    ],
+)
+def test_a_matrix_that_paddle_refuses_is_named(function: Any, name: str) -> None:
+    """Without the flag the results are inf or nan, where Paddle raises an error."""
+    net = build(lambda: (paddle.mean(out := function(static.data("x", [2, 2]))), out))
+    singular = {"x": np.ones((2, 2), np.float32)}
+    with pytest.raises(NotFiniteError, match=f"operator {name} writes"):
+        net.run(singular, net.out)
+    paddle.set_flags({"FLAGS_check_nan_inf": False})
+    (found,) = net.run(singular, net.out)
+    assert not np.isfinite(found).all()
+
+
 def weights(net: Net) -> Any:
     return np.asarray(static.global_scope().find_var("w").get_tensor())
 
