@@ -89,7 +89,7 @@ def _transform(
     attrs |= {"axes": along, "normalization": arguments.choice(norm, "norm", function, _NORMS)}
     if kind == "r2c":
         if not is_real:
-            raise TypeError(f"{function}(): 'x' must be real, found {x.dtype!s}")
+            raise TypeError(f"{function}(): 'x' must be real, found {x.dtype}")
         x = x if x.dtype.is_floating else cast(x, get_default_dtype())
         attrs.setdefault("onesided", True)
     else:

@@ -123,7 +123,7 @@ def stft(
     is_complex = x.dtype in ("complex64", "complex128")
     if is_complex and onesided:
         raise ValueError(f"{function}(): 'onesided' should be False for complex signals")
-    own = {"complex64": "float32", "complex128": "float64"}.get(str(x.dtype), x.dtype)
+    own = {"complex64": "float32", "complex128": "float64"}.get(x.dtype, x.dtype)
     frame, _ = _window(function, window, n_fft, win_length, own)
     rows = unsqueeze(x, [0]) if rank == 1 else x
     if center:
@@ -163,7 +163,7 @@ def istft(
     rank = len(arguments.variable(x, "x", function).shape)
     if rank not in (2, 3) or x.dtype not in ("complex64", "complex128"):
         raise ValueError(
-            f"{function}(): 'x' should be complex, [f, n] or [b, f, n]; found {x.dtype!s} "
+            f"{function}(): 'x' should be complex, [f, n] or [b, f, n]; found {x.dtype} "
             f"{list(x.shape)}"
         )
     count = _check_known(function, x.shape[-1], x.shape)

@@ -107,7 +107,7 @@ def check_numerics(
     function = "check_numerics"
     x = arguments.variable(tensor, "tensor", function)
     if not x.dtype.is_floating:
-        raise TypeError(f"{function}(): '{x.name}' is {x.dtype!s}; it should be floating-point")
+        raise TypeError(f"{function}(): '{x.name}' is {x.dtype}; it should be floating-point")
     if not isinstance(debug_mode, DebugMode):
         raise TypeError(f"{function}(): 'debug_mode' should be a DebugMode, found {debug_mode!r}")
     tests = (isnan(x), isinf(x), equal(x, zeros_like(x)))

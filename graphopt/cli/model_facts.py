@@ -105,7 +105,7 @@ def _variable(program: Program, name: str) -> dict[str, Any]:
     if variable is None or not variable.has_type:
         return {"name": name, "dtype": "unknown", "shape": None}
     shape = [-1 if dim < 0 else dim for dim in variable.shape]
-    return {"name": name, "dtype": str(variable.dtype), "shape": shape}
+    return {"name": name, "dtype": f"{variable.dtype}", "shape": shape}
 
 
 def _parameters(read: LoadedModel, params: str | None) -> dict[str, Any]:

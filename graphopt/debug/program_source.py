@@ -292,7 +292,7 @@ def _fitting(port: Port, value: Array) -> Array:
     )
     if not fits or value.dtype != dtype.numpy:
         raise FeedError(
-            f"the input '{port.name}' should be {dtype!s} {shape(wanted)}, found "
+            f"the input '{port.name}' should be {dtype} {shape(wanted)}, found "
             f"{value.dtype} {shape(value.shape)}"
         )
     return value

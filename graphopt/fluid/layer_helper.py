@@ -133,7 +133,7 @@ class LayerHelper:
             return None
         element = arguments.dtype(dtype, "dtype", self.layer_type)
         if not (element.is_floating or default_initializer or own.initializer):
-            raise TypeError(f"{self.layer_type}(): a parameter of {element!s} has no initializer")
+            raise TypeError(f"{self.layer_type}(): a parameter of {element} has no initializer")
         options: dict[str, Any] = {"default_initializer": default_initializer}
         if not is_bias:
             made = weight(self._layer, own, shape, element, **options)

@@ -29,7 +29,7 @@ def value_attrs(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Encode an array as attributes of an `assign_value`; raise TypeError for complex dtypes."""
     dtype = as_dtype(array.dtype)
     if dtype not in _ATTRIBUTES:
-        raise TypeError(f"a constant of dtype {dtype!s} cannot be written into a program")
+        raise TypeError(f"a constant of dtype {dtype} cannot be written into a program")
     values = array.ravel().tolist()
     return {"shape": list(array.shape), "dtype": dtype.code, _ATTRIBUTES[dtype]: values}
 

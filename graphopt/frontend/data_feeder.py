@@ -17,7 +17,7 @@ from graphopt.runtime.devices.places import cpu_places, cuda_places
 
 def convert_dtype(dtype: Any) -> str:
     """Return the name of a dtype; raise TypeError for other values (data_feeder.convert_dtype)."""
-    return str(as_dtype(dtype))
+    return f"{as_dtype(dtype)}"
 
 
 def check_type(
@@ -195,9 +195,7 @@ def _as_array(variable: Variable, rows: list[Any]) -> Any:
         try:
             found = np.array(row, dtype).shape
         except (TypeError, ValueError, OverflowError) as error:
-            reason = (
-                f"row {at} is {row!r:.60}, which is not an array of {variable.dtype!s}: {error}"
-            )
+            reason = f"row {at} is {row!r:.60}, which is not an array of {variable.dtype}: {error}"
             break
         if first is not None and found != first:
             reason = (
@@ -207,6 +205,6 @@ def _as_array(variable: Variable, rows: list[Any]) -> Any:
             break
         first = found
     raise ValueError(
-        f"DataFeeder: the rows of '{variable.name}', {variable.dtype!s} {list(variable.shape)}, "
+        f"DataFeeder: the rows of '{variable.name}', {variable.dtype} {list(variable.shape)}, "
         f"do not form an array: {reason}"
     )

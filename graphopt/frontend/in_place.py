@@ -101,7 +101,7 @@ def write(target: Variable, made: Variable, call: str) -> Variable:
 
 
 def _type(variable: Variable) -> str:
-    return f"{variable.dtype!s} {list(variable.shape)}"
+    return f"{variable.dtype} {list(variable.shape)}"
 
 
 def _reason(variable: Variable, *, is_feed: bool) -> str:

@@ -134,7 +134,7 @@ def set_default_dtype(d: Any) -> None:
     found = arguments.dtype(d, "d", "set_default_dtype")
     if found not in FLOATING:
         raise TypeError(
-            f"set_default_dtype only supports {', '.join(sorted(FLOATING))}, but received {found!s}"
+            f"set_default_dtype only supports {', '.join(sorted(FLOATING))}, but received {found}"
         )
     _default_dtype = found
 

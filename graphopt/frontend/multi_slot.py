@@ -69,10 +69,10 @@ class SlotDataset:
 
     def _set_use_var(self, var_list: Sequence[Variable]) -> None:
         for variable in var_list:
-            if str(variable.dtype) not in _KINDS:
+            if variable.dtype not in _KINDS:
                 raise ValueError(
                     "Currently, fluid.dataset only supports dtype=float32 and dtype=int64; "
-                    f"'{variable.name}' is {variable.dtype!s}"
+                    f"'{variable.name}' is {variable.dtype}"
                 )
         self._variables = list(var_list)
 
@@ -86,7 +86,7 @@ class SlotDataset:
             lines.append("multi_slot_desc {")
         for variable in self._variables:
             lines += ["  slots {", f'    name: "{variable.name}"']
-            lines.append(f'    type: "{_KINDS[str(variable.dtype)]}"')
+            lines.append(f'    type: "{_KINDS[variable.dtype]}"')
             if not variable.lod_level:
                 lines.append("    is_dense: true")
             lines.append("    is_used: true")
@@ -125,7 +125,7 @@ class SlotDataset:
                     if count > 0
                     else f"the slot '{variable.name}' is empty; pad the slot in the pipe command"
                 )
-            record.append(_numbers(values, str(variable.dtype)))
+            record.append(_numbers(values, f"{variable.dtype}"))
             at += 1 + count
         if at < len(words) and not self._warned:
             self._warned = True

@@ -95,7 +95,7 @@ def check_integers(value: Variable, name: str, function: str) -> Variable:
     if value.dtype not in ("int32", "int64") and not value.takes_any_shape:
         raise TypeError(
             f"{function}(): the argument '{name}' must be an int32 or int64 Variable, but "
-            f"'{value.name}' is {value.dtype!s}"
+            f"'{value.name}' is {value.dtype}"
         )
     return value
 

@@ -19,9 +19,9 @@ class finfo:
     def __init__(self, dtype: Any) -> None:
         given = arguments.dtype(dtype, "dtype", "finfo")
         parts = {"complex64": "float32", "complex128": "float64"}
-        kind = parts.get(given, str(given))
+        kind = parts.get(given, f"{given}")
         if not arguments.dtype(kind, "dtype", "finfo").is_floating:
-            raise TypeError(f"finfo(): 'dtype' should be a floating-point type, not {given!s}")
+            raise TypeError(f"finfo(): 'dtype' should be a floating-point type, not {given}")
         info: Any = ml_dtypes.finfo(ml_dtypes.bfloat16) if kind == "bfloat16" else np.finfo(kind)
         self.min, self.max, self.eps = float(info.min), float(info.max), float(info.eps)
         self.tiny = self.smallest_normal = float(info.tiny)
@@ -38,7 +38,7 @@ class iinfo:
     """Limits of an integer type: min, max, bits (paddle.iinfo); other types raise TypeError."""
 
     def __init__(self, dtype: Any) -> None:
-        kind = str(arguments.dtype(dtype, "dtype", "iinfo"))
+        kind = f"{arguments.dtype(dtype, 'dtype', 'iinfo')}"
         if not kind.startswith(("int", "uint")):
             raise TypeError(f"iinfo(): 'dtype' should be an integer type, but received {kind}")
         info = np.iinfo(kind)

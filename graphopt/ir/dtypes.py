@@ -24,6 +24,10 @@ class DType(str):
 
     __slots__ = ()
 
+    def __new__(cls, name: str) -> DType:
+        """Make the type of a name, or of another DType."""
+        return super().__new__(cls, format(name))
+
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy type with the same values (from `ml_dtypes` where NumPy lacks it)."""
@@ -46,7 +50,7 @@ class DType(str):
         Raises UnsupportedError for a type that Paddle's files have no number for.
         """
         if self not in _CODE:
-            raise UnsupportedError(f"Paddle's files have no tensors of {self!s}; cast it before")
+            raise UnsupportedError(f"Paddle's files have no tensors of {self}; cast it before")
         return _CODE[self]
 
     def __int__(self) -> int:
@@ -89,7 +93,15 @@ class DType(str):
         return self.is_floating or self.is_complex
 
     def __repr__(self) -> str:
-        return f"paddle.{self!s}"
+        return str(self)
+
+    def __str__(self) -> str:
+        """Return the text of Paddle's dtype, such as "paddle.float32", which scripts compare."""
+        return f"paddle.{self}"
+
+    def __format__(self, spec: str) -> str:
+        """Format the name alone, "float32", for messages and records."""
+        return format(str.__str__(self), spec)
 
 
 class TypeCode(int):

@@ -222,7 +222,7 @@ def _is_kept(program: Program, old: Variable, new: Variable, key: Any) -> bool:
             "with paddle.assign(value, output)"
         )
     raise UnsupportedError(
-        f"{where}'{key}' changes from {old.dtype!s} {list(old.shape)} to {new.dtype!s} "
+        f"{where}'{key}' changes from {old.dtype} {list(old.shape)} to {new.dtype} "
         f"{list(new.shape)} in a call; a tensor that a traced function keeps between calls must "
         "keep its dtype and shape. Allocate the tensor in its largest size, and write parts of the "
         "tensor"

@@ -100,7 +100,7 @@ def specification(leaf: Any, given: Any = None) -> Any:
 def key_of(spec: Any) -> Hashable:
     """Compute an argument's part of a trace's key."""
     if isinstance(spec, InputSpec):
-        return spec.shape, str(spec.dtype), spec.name, spec.stop_gradient
+        return spec.shape, f"{spec.dtype}", spec.name, spec.stop_gradient
     try:
         hash(spec)
     except TypeError:

@@ -124,5 +124,5 @@ class RunValue(NDArrayOperatorsMixin):
     def __repr__(self) -> str:
         shown = np.array2string(self._array, separator=", ", prefix=" " * 7)
         return (
-            f"Tensor(shape={self.shape}, dtype={self.dtype!s}, stop_gradient=True,\n       {shown})"
+            f"Tensor(shape={self.shape}, dtype={self.dtype}, stop_gradient=True,\n       {shown})"
         )

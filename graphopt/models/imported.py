@@ -137,7 +137,7 @@ class ImportedModel(LoadedModel):
                 raise
         block = self.program.global_block()
         shapes = shapes_for(self.program, self.fed_names, sizes)
-        types = tuple((name, shape, str(block.var(name).dtype)) for name, shape in shapes.items())
+        types = tuple((name, shape, f"{block.var(name).dtype}") for name, shape in shapes.items())
         return replace(compilation, types=types).optimize().module
 
     def explain(

@@ -129,7 +129,7 @@ def _fitting(variable: Variable, value: Any, source: str) -> Array:
     )
     if not fits or array.dtype != dtype.numpy:
         raise MismatchError(
-            f"{where}: expected {dtype!s} {list(shape)} as the program declares, "
+            f"{where}: expected {dtype} {list(shape)} as the program declares, "
             f"found {array.dtype} {list(array.shape)}"
         )
     return array

@@ -140,7 +140,7 @@ def _allow_pure_bf16_global_norm_clip(*args: bool) -> bool:
 
 
 def _dtype_of_norm(squares: Sequence[Variable]) -> str:
-    dtypes = {str(square.dtype) for square in squares}
+    dtypes = {f"{square.dtype}" for square in squares}
     pure = [dtype for dtype, allowed in _pure.items() if allowed and dtypes == {dtype}]
     return pure[0] if pure else "float64" if "float64" in dtypes else "float32"
 

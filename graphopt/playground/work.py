@@ -141,7 +141,7 @@ def _title(request: Request) -> str:
 
 def _describe_port(port: Port) -> Answer:
     sizes = ["?" if dim == UNKNOWN else dim for dim in shape_of(port.type)]
-    return {"name": port.name, "dtype": str(dtype_of(port.type)), "shape": sizes}
+    return {"name": port.name, "dtype": f"{dtype_of(port.type)}", "shape": sizes}
 
 
 def run(request: Request, folder: Path) -> Answer:

@@ -223,7 +223,7 @@ def cache_notes(compilation: Compilation) -> list[str]:
         return []
     growing = growing_axes(compilation.parse())
     types = [
-        (name, block.var(name).shape, str(block.var(name).dtype))
+        (name, block.var(name).shape, f"{block.var(name).dtype}")
         for name in compilation.feeds
         if block.has_var(name)
     ]

@@ -36,7 +36,7 @@ def Print(
     arguments.variable(input, "input", "Print")
     if input.dtype not in _PRINTED:
         raise TypeError(
-            f"Print(): '{input.name}' is {input.dtype!s}; cast it to one of {', '.join(_PRINTED)}"
+            f"Print(): '{input.name}' is {input.dtype}; cast it to one of {', '.join(_PRINTED)}"
         )
     phase = arguments.choice(print_phase.lower(), "print_phase", "Print", _PHASES)
     attrs = {

@@ -184,7 +184,7 @@ def check_type(variable: Variable, shape: tuple[int, ...], dtype: np.dtype[Any],
     )
     if not fits or dtype != variable.dtype.numpy:
         raise ValueError(
-            f"the Program declares '{variable.name}' as {variable.dtype!s} "
+            f"the Program declares '{variable.name}' as {variable.dtype} "
             f"{list(variable.shape)}, but {what} {dtype} {list(shape)}"
         )
 

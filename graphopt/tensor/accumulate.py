@@ -41,7 +41,7 @@ def _extreme(
     arguments.variable(x, "x", type)
     code = arguments.dtype(dtype, "dtype", type)
     if code not in ("int32", "int64"):
-        raise TypeError(f"{type}(): the argument 'dtype' must be int32 or int64, found {code!s}")
+        raise TypeError(f"{type}(): the argument 'dtype' must be int32 or int64, found {code}")
     x = flatten(x) if axis is None else x
     at = -1 if axis is None else arguments.integer(axis, "axis", type)
     attrs = {"axis": at, "dtype": code.code}

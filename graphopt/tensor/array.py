@@ -159,5 +159,5 @@ def _position(i: object, function: str) -> Variable:
         return full([1], arguments.integer(i, "i", function), "int64")
     found = arguments.variable(i, "i", function)
     if found.dtype != "int64":
-        raise TypeError(f"{function}(): 'i' must be int64, but '{found.name}' is {found.dtype!s}")
+        raise TypeError(f"{function}(): 'i' must be int64, but '{found.name}' is {found.dtype}")
     return found

@@ -23,7 +23,7 @@ def check_flag(value: object, name: str, function: str) -> Variable:
     if found.dtype != "bool" or element_count(found.shape) not in (1, UNKNOWN):
         raise TypeError(
             f"{function}(): '{name}' must be a bool Variable of one element, but '{found.name}' "
-            f"is {found.dtype!s} of shape {list(found.shape)}; compare or reduce it first"
+            f"is {found.dtype} of shape {list(found.shape)}; compare or reduce it first"
         )
     return found
 

@@ -55,7 +55,7 @@ def _full_of_complex(shape: Any, value: Any, dtype: Any, name: str | None) -> Va
     if not element.is_complex:
         raise TypeError(
             f"full(): the argument 'fill_value' is the complex number {value}, and 'dtype' is "
-            f"{element!s}; pass complex64 or complex128"
+            f"{element}; pass complex64 or complex128"
         )
     part = "float32" if element == "complex64" else "float64"
     parts = {"X": full(shape, value.real, part), "Y": full(shape, value.imag, part)}
@@ -211,7 +211,7 @@ def create_global_var(
     element = as_dtype(dtype)
     if element.is_complex:
         raise TypeError(
-            f"create_global_var(): 'dtype' should not be {element!s}; make two variables, of the "
+            f"create_global_var(): 'dtype' should not be {element}; make two variables, of the "
             "real and the imaginary part"
         )
     chosen = name or unique_name.generate("_generated_var")

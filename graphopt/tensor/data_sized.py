@@ -38,7 +38,7 @@ def masked_select(x: Variable, mask: Variable, name: str | None = None) -> Varia
 def _index_dtype(dtype: Any, function: str) -> int:
     element = arguments.dtype(dtype, "dtype", function)
     if element not in ("int32", "int64"):
-        raise TypeError(f"{function}(): 'dtype' must be int32 or int64, found {element!s}")
+        raise TypeError(f"{function}(): 'dtype' must be int32 or int64, found {element}")
     return element.code
 
 

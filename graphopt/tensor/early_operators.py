@@ -50,7 +50,7 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
     if scaled is not None:
         if integral and value != int(value):
             raise ProgramError(
-                f"'{x.name}' is {x.dtype!s}, and {value} is not an integer; cast one of them: "
+                f"'{x.name}' is {x.dtype}, and {value} is not an integer; cast one of them: "
                 "x.astype('float32')"
             )
         return append("scale", {"X": x}, scaled)
@@ -68,7 +68,7 @@ def _of_two(type: str, x: Variable, other: Variable, *, reverse: bool) -> Variab
     inputs = {"X": left, "Y": right}
     integral = left.dtype in ("int32", "int64")
     if type == "elementwise_floordiv" and not integral:
-        raise TypeError(f"the operator // needs int32 or int64, found {x.dtype!s}: '{x.name}'")
+        raise TypeError(f"the operator // needs int32 or int64, found {x.dtype}: '{x.name}'")
     if type == "elementwise_mod" and integral:
         return _remainder(left, right, axis)
     # `//` truncates; since 2.0, the operator of that name rounds down

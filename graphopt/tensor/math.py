@@ -244,7 +244,7 @@ def _limit(limit: Variable, name: str) -> Variable:
     if not limit.dtype.is_floating and limit.dtype != "int32":
         raise TypeError(
             f"clip(): the data type of '{name}' must be floating-point or int32 when it is a "
-            f"Variable, but '{limit.name}' is {limit.dtype!s}"
+            f"Variable, but '{limit.name}' is {limit.dtype}"
         )
     return limit
 

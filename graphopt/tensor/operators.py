@@ -114,7 +114,7 @@ def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]
         if is_converting():
             return cast_to(x, y.dtype), y
         raise ProgramError(
-            f"the operands '{x.name}' and '{y.name}' have the dtypes {x.dtype!s} and {y.dtype!s}; "
+            f"the operands '{x.name}' and '{y.name}' have the dtypes {x.dtype} and {y.dtype}; "
             "cast the first: x.astype(y.dtype)"
         )
     wider = np.promote_types(x.dtype.numpy, y.dtype.numpy).name

@@ -22,7 +22,7 @@ def _float_dtype(dtype: Any, function: str) -> DType:
     found = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", function)
     if not found.is_floating:
         raise TypeError(
-            f"{function}(): the argument 'dtype' must be a floating-point type, found {found!s}"
+            f"{function}(): the argument 'dtype' must be a floating-point type, found {found}"
         )
     return found
 

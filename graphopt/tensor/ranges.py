@@ -139,7 +139,7 @@ def _triangle_indices(
     at = arguments.integer(offset, "offset", function)
     kind = arguments.dtype(dtype, "dtype", function)
     if kind not in ("int32", "int64"):
-        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, but received {kind!s}")
+        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, but received {kind}")
     indices = np.tril_indices if function == "tril_indices" else np.triu_indices
     made = assign(np.stack(indices(rows, at, columns)).astype(str(kind)))
     made.stop_gradient = True

@@ -191,7 +191,7 @@ def frexp(x: Variable, name: str | None = None) -> tuple[Variable, Variable]:
     """
     dtype = arguments.variable(x, "x", "frexp").dtype
     if dtype not in ("float32", "float64"):
-        raise TypeError(f"frexp(): 'x' should be float32 or float64, but received {dtype!s}")
+        raise TypeError(f"frexp(): 'x' should be float32 or float64, but received {dtype}")
     zero, one = full([], 0.0, dtype), full([], 1.0, dtype)
     nothing = equal(x, zero)
     size = where(nothing, one, abs(x))

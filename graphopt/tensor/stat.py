@@ -65,7 +65,7 @@ def var(
     """
     correction = arguments.number(correction, "correction", "var")
     if not arguments.variable(x, "x", "var").dtype.is_differentiable:
-        raise OperandError(f"var(): 'x' must be floating-point, found {x.dtype!s}; cast it first")
+        raise OperandError(f"var(): 'x' must be floating-point, found {x.dtype}; cast it first")
     centered = subtract(x, mean(x, axis, True))
     if not arguments.flag(unbiased, "unbiased", "var") or correction == 0:
         return mean(square(centered), axis, keepdim, name)

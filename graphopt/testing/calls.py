@@ -270,6 +270,6 @@ def _is_traced(op_class: type[PdOp], call: TypedCall) -> bool:
         except Exception:
             return False
     return all(
-        agree(each.shape, shape_of(type)) and str(each.dtype) == str(dtype_of(type))
+        agree(each.shape, shape_of(type)) and str(each.dtype) == f"{dtype_of(type)}"
         for each, type in zip(found, call.results, strict=True)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import graphopt as paddle
 from graphopt import linalg, nn, static
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dtypes import DType
 from graphopt_tests.frontend.programs import fresh, run, start, types
 
 F = nn.functional
@@ -231,6 +233,15 @@ def test_gradient_modes_change_nothing() -> None:
         x.stop_gradient = False
         assert not double(x).stop_gradient
         assert not paddle.is_grad_enabled()
+
+
+def test_texts_of_types() -> None:
+    """`str` gives Paddle's text, which scripts compare and cut; a type still equals its name."""
+    dtype = static.data("x", [2], "float32").dtype
+    assert str(dtype) == repr(dtype) == f"{dtype!s}" == "paddle.float32"
+    assert str(dtype)[7:] == f"{dtype}" == dtype == "float32"
+    assert np.dtype(dtype) == np.float32 and pickle.loads(pickle.dumps(dtype)) == dtype
+    assert type(DType(dtype)) is DType and DType(dtype) == "float32"
 
 
 def test_limits_of_types() -> None:

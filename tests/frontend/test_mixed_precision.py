@@ -257,7 +257,7 @@ def test_the_guard_of_o2() -> None:
         loss = paddle.mean(paddle.nn.functional.cross_entropy(static.nn.fc(hidden, 10), y))
         optimizer = paddle.optimizer.SGD(0.1, multi_precision=True)
         amp.decorate(optimizer, use_pure_fp16=True).minimize(loss)
-        dtypes = {p.name: str(p.dtype) for p in main.all_parameters()}
+        dtypes = {p.name: f"{p.dtype}" for p in main.all_parameters()}
     assert dtypes == {
         "fc_0.w_0": "float16",
         "fc_0.b_0": "float16",

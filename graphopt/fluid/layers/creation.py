@@ -75,7 +75,7 @@ def randn(
     """
     element = arguments.dtype(dtype or "float32", "dtype", "randn")
     if element not in ("float32", "float64"):
-        raise TypeError(f"randn(): 'dtype' should be float32 or float64, found {element!s}")
+        raise TypeError(f"randn(): 'dtype' should be float32 or float64, found {element}")
     made = _draw_on("randn", shape, device, lambda: _randn(shape, element, name))
     return _given_out("randn", made, out, stop_gradient)
 
@@ -100,7 +100,7 @@ def randint(
     sizes = [1] if shape is None else shape
     element = arguments.dtype(dtype or "int64", "dtype", function)
     if element not in ("int32", "int64"):
-        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, found {element!s}")
+        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, found {element}")
     made = _draw_on(
         function, sizes, device, lambda: _randint(low, high, sizes, element, name, seed)
     )
@@ -141,7 +141,7 @@ def randperm(
         raise ValueError(f"{function}(): 'device' should be 'cpu', 'gpu' or None, found {device!r}")
     element = arguments.dtype(dtype, "dtype", function)
     if out is not None and arguments.variable(out, "out", function).dtype != element:
-        raise TypeError(f"{function}(): 'out' should be {element!s}, found {out.dtype!s}")
+        raise TypeError(f"{function}(): 'out' should be {element}, found {out.dtype}")
     attrs = {
         "n": count,
         "dtype": element.code,
@@ -175,7 +175,7 @@ def logsumexp(
         raise AssertionError("logsumexp(): 'x' cannot be None")
     arguments.variable(x, "x", "logsumexp")
     if x.has_type and x.dtype not in ("float32", "float64"):
-        raise TypeError(f"logsumexp(): 'x' should be float32 or float64, found {x.dtype!s}")
+        raise TypeError(f"logsumexp(): 'x' should be float32 or float64, found {x.dtype}")
     made = vector(_logsumexp(x, dim, keepdim, name))
     return made if out is None else assign(made, out)
 

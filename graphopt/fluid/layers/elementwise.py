@@ -96,7 +96,7 @@ def elementwise_floordiv(
     Raises TypeError for other dtypes.
     """
     if arguments.variable(x, "x", "elementwise_floordiv").dtype not in ("int32", "int64"):
-        raise TypeError(f"elementwise_floordiv(): 'x' must be int32 or int64, found {x.dtype!s}")
+        raise TypeError(f"elementwise_floordiv(): 'x' must be int32 or int64, found {x.dtype}")
     # since 2.0, the operator of this name rounds down
     return _elementwise("elementwise_div", x, y, axis, act, name)
 

@@ -24,7 +24,7 @@ def _common(type: str, dtype: Any, seed: int) -> dict[str, Any]:
     given = arguments.integer(seed, "seed", type)
     element = arguments.dtype(dtype, "dtype", type)
     if not element.is_floating:
-        raise TypeError(f"{type}(): 'dtype' must be floating-point, found {element!s}")
+        raise TypeError(f"{type}(): 'dtype' must be floating-point, found {element}")
     return {"dtype": element.code, "seed": given or default_main_program().random_seed}
 
 

@@ -124,7 +124,7 @@ class _Gated(RNNCell):
             found = arguments.variable(value, name, self._kind)
             if found.has_type and found.dtype not in ("float32", "float64"):
                 raise TypeError(
-                    f"{self._kind}: '{name}' should be float32 or float64, found {found.dtype!s}"
+                    f"{self._kind}: '{name}' should be float32 or float64, found {found.dtype}"
                 )
 
     def _through(self, x: Variable, part: str, size: int) -> Variable:

@@ -266,7 +266,7 @@ def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Var
 def _unique(type: str, outs: tuple[str, ...], x: Variable, dtype: Any) -> list[Variable]:
     element = arguments.dtype(dtype, "dtype", type)
     if element not in ("int32", "int64"):
-        raise TypeError(f"{type}(): 'dtype' must be int32 or int64, found {element!s}")
+        raise TypeError(f"{type}(): 'dtype' must be int32 or int64, found {element}")
     inputs = {"X": arguments.variable(x, "x", type)}
     helper = LayerHelper(type)
     return helper.emit_all(type, inputs, {"dtype": element.code}, outs, stop_gradient=True)

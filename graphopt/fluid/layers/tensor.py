@@ -60,7 +60,7 @@ def fill_constant(
         arguments.variable(out, "out", "fill_constant")
     if out is not None and out.has_type and out.dtype != element:
         raise OperandError(
-            f"fill_constant(): 'dtype' is {element!s}, but 'out' is '{out.name}' of {out.dtype!s}; "
+            f"fill_constant(): 'dtype' is {element}, but 'out' is '{out.name}' of {out.dtype}; "
             "they must be the same"
         )
     sizes = [shape] if isinstance(shape, Variable) else shape
@@ -156,7 +156,7 @@ def assign(input: Any, output: Variable | None = None) -> Variable:
         raise TypeError(
             f"assign(): 'input' must be a Variable or an array, found {type(input).__name__}"
         )
-    if str(input.dtype) not in _ASSIGNED:
+    if input.dtype not in _ASSIGNED:
         raise TypeError(
             f"assign(): an array must be {', '.join(_ASSIGNED)}, found {input.dtype}; convert it "
             "with astype"

@@ -115,8 +115,8 @@ class _Rule:
     def _check_one(self, value: Any, name: str) -> None:
         if self.is_dtype:
             given = arguments.dtype(value, name, self.function)
-            if str(given) not in self._dtypes:
-                self._refuse(name, str(given), "pass another dtype")
+            if given not in self._dtypes:
+                self._refuse(name, f"{given}", "pass another dtype")
         elif self._kinds and isinstance(value, self._kinds):
             return
         elif not isinstance(value, Variable):
@@ -125,8 +125,8 @@ class _Rule:
         elif not self._dtypes:
             advice = "put it into a list" if "list" in self.options else "pass a plain value"
             self._refuse(name, f"the Variable '{value.name}'", advice)
-        elif value.has_type and str(value.dtype) not in self._dtypes:
-            found = f"'{value.name}', a Variable of dtype {value.dtype!s}"
+        elif value.has_type and value.dtype not in self._dtypes:
+            found = f"'{value.name}', a Variable of dtype {value.dtype}"
             self._refuse(name, found, "convert it with cast")
 
     def _refuse(self, name: str, found: str, advice: str) -> None:

@@ -33,7 +33,7 @@ class Bilinear(Initializer):
                 f"'{param.name}' has shape {list(param.shape)}"
             )
         if param.dtype not in _FLOATS:
-            raise TypeError(f"Bilinear(): '{param.name}' should be a float, found {param.dtype!s}")
+            raise TypeError(f"Bilinear(): '{param.name}' should be a float, found {param.dtype}")
         size = param.shape[3]
         half = math.ceil(size / 2)
         centre = (2 * half - 1 - half % 2) / (2 * half)

@@ -148,7 +148,7 @@ def has_row_dtypes(op: PdOp) -> bool:
         return False
     if isinstance(op, CrossEntropyWithSoftmax) and not op.attr("soft_label"):
         values.remove(op.label)
-    return all(str(dtype_of(value.type)) in DTYPES for value in values)
+    return all(dtype_of(value.type) in DTYPES for value in values)
 
 
 def _combining(op: PdOp) -> RowForms | None:

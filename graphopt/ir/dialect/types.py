@@ -68,7 +68,7 @@ def rank_of(type: Attribute) -> int:
 
 def show(type: Attribute) -> str:
     """Format a tensor type for error messages: `[-1, 4] float32`."""
-    return f"{list(shape_of(type))} {dtype_of(type)!s}"
+    return f"{list(shape_of(type))} {dtype_of(type)}"
 
 
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
@@ -92,7 +92,7 @@ def same_dtype(*types: Tensor) -> DType:
     for other in types[1:]:
         if dtype_of(other) != first:
             raise OperandError(
-                f"the operands must have one dtype, found {first!s} and {dtype_of(other)!s}; "
+                f"the operands must have one dtype, found {first} and {dtype_of(other)}; "
                 "cast one of them"
             )
     return first

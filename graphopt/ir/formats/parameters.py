@@ -124,7 +124,7 @@ def _check_declared(tensor: SavedTensor, offset: int, variable: Variable, where:
     )
     if not fits or tensor.array.dtype != variable.dtype.numpy:
         raise MismatchError(
-            f"{where}: byte {offset}: expected {variable.dtype!s} {list(declared)} as the program "
+            f"{where}: byte {offset}: expected {variable.dtype} {list(declared)} as the program "
             f"declares, found {tensor.array.dtype} {list(shape)}"
         )
 

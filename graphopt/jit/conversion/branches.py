@@ -278,7 +278,7 @@ def _leaf(name: str, yes: Any, no: Any) -> Any:
 
 def _show(value: Any) -> str:
     if isinstance(value, Variable):
-        return f"{value.dtype!s} {list(value.shape)}"
+        return f"{value.dtype} {list(value.shape)}"
     return f"{value!r:.60}"
 
 

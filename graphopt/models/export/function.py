@@ -83,7 +83,7 @@ class ExportedFunction:
 
 def _entry(role: str, port: Port) -> dict[str, Any]:
     shape = [-1 if dim == UNKNOWN else dim for dim in shape_of(port.type)]
-    return {"role": role, "name": port.name, "dtype": str(dtype_of(port.type)), "shape": shape}
+    return {"role": role, "name": port.name, "dtype": f"{dtype_of(port.type)}", "shape": shape}
 
 
 def function_of(

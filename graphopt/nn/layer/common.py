@@ -49,7 +49,7 @@ class Linear(Layer):
 
     def extra_repr(self) -> str:
         rows, columns = self.weight.shape
-        return f"in_features={rows}, out_features={columns}, dtype={self._dtype!s}"
+        return f"in_features={rows}, out_features={columns}, dtype={self._dtype}"
 
 
 class Embedding(Layer):
@@ -119,7 +119,7 @@ class Bilinear(Layer):
 
     def extra_repr(self) -> str:
         out, in1, in2 = self.weight.shape
-        return f"in1_features={in1}, in2_features={in2}, out_features={out}, dtype={self._dtype!s}"
+        return f"in1_features={in1}, in2_features={in2}, out_features={out}, dtype={self._dtype}"
 
 
 lazy.join_package(globals())

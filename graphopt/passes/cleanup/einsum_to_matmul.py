@@ -141,7 +141,7 @@ def _product_of(op: Einsum) -> _Product | Reason:
         return _no_product(f"the einsum has {len(inputs)} tensors, and a matmul has two")
     if not dtype_of(op.results[0].type).is_floating:
         return _no_product(
-            f"the result is of {dtype_of(op.results[0].type)!s}, not of floating point"
+            f"the result is of {dtype_of(op.results[0].type)}, not of floating point"
         )
     left, right = terms.split(",")
     first, second, result = _without_dots(op, left, right, result)

@@ -112,7 +112,7 @@ def _other_numbers(curve: PdOp, found: Written) -> Reason | None:
     """Return the reason that the coefficients differ from gelu's beyond rounding, else None."""
     is_tanh = isinstance(curve, Tanh)
     name, inner = ("tanh", CUBIC) if is_tanh else ("erf", LINEAR)
-    dtype = str(dtype_of(found.x.type))
+    dtype = f"{dtype_of(found.x.type)}"
     most = _ROUNDINGS * _EPSILON.get(dtype, 2.0**-23)
     if _is_near(found.inner, inner, most) and _is_near(found.outer, RESULT, most):
         return None

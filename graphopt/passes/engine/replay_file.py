@@ -227,7 +227,7 @@ def _read_input(text: str, data: str, where: str) -> tuple[str, Array | MadeUp]:
         if wanted > LARGEST:
             raise ValueError(f"{wanted} bytes are more than {LARGEST}")
         if seed is not None:
-            return name, MadeUp(str(dtype), shape, _size(seed))
+            return name, MadeUp(f"{dtype}", shape, _size(seed))
         unpacker = zlib.decompressobj()
         raw = unpacker.decompress(base64.b64decode(data, validate=True), wanted + 1)
         if len(raw) != wanted:

@@ -106,8 +106,8 @@ def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
         text = f"the kernel of {kernel.name} does not draw the random numbers of pd.dropout"
         return Reason("kernel-dropout", text, "leave out the dropout of the weights")
     dtype = dtype_of(asked.q)
-    if str(dtype) not in kernel.dtypes:
-        text = f"the queries have the dtype {dtype!s}, but the kernel of {kernel.name} takes "
+    if dtype not in kernel.dtypes:
+        text = f"the queries have the dtype {dtype}, but the kernel of {kernel.name} takes "
         return Reason("kernel-dtype", text + " and ".join(kernel.dtypes), "use amp.auto_cast")
     if kernel.most_scores:
         return _of_scores(kernel, asked)

@@ -136,7 +136,7 @@ class Core:
             dtype = dtype_of(cast.results[0].type)
             if own not in _HALVES or dtype not in (own, "float32"):
                 text = f"`{node.name}` should cast a half type to float32 or back, found "
-                text += f"{dtype_of(cast.operands[0].type)!s} to {dtype!s} on scores of {own!s}"
+                text += f"{dtype_of(cast.operands[0].type)} to {dtype} on scores of {own}"
                 return Reason("other-cast", text, f"remove `{node.name}`")
         return None
 

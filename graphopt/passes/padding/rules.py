@@ -233,6 +233,6 @@ def fill_of(fill: float, value: SSAValue) -> float:
         # float64, the type of constants in the IR, does not hold it
         raise CannotPad(
             "no-neutral-element",
-            f"no padding value of dtype {dtype!s} leaves the reduction unchanged",
+            f"no padding value of dtype {dtype} leaves the reduction unchanged",
         )
     return limit

@@ -84,7 +84,7 @@ def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
     """Choose the algorithm of a convolution, or return the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if dtype not in ("float32", "float64"):
-        text = f"the images have the dtype {dtype!s}, for which no algorithm was measured"
+        text = f"the images have the dtype {dtype}, for which no algorithm was measured"
         return Reason("half-precision", text)
     filter_shape = shape_of(op.operands[1].type)
     outs, own, *kernel = filter_sizes(filter_shape, op.attr("filter_format"))

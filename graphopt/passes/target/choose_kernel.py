@@ -107,7 +107,7 @@ class ChooseKernel(RewritePass):
 
 def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """Choose the form of a product, or return the reason to leave it to XLA."""
-    dtype = str(dtype_of(op.operands[0].type))
+    dtype = f"{dtype_of(op.operands[0].type)}"
     if dtype not in ("float32", "bfloat16"):
         return DTYPE
     x, y = (shape_of(value.type) for value in op.operands[:2])
@@ -143,7 +143,7 @@ def _product_sizes(
 def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """Choose the form of a fused layer's products with its weights, if all are large enough."""
     assert isinstance(op, (FusedAttention, FusedFeedforward))
-    if str(dtype_of(op.x.type)) != "float32":
+    if dtype_of(op.x.type) != "float32":
         return LAYER_DTYPE
     if not trained:
         return NOT_TRAINED
@@ -163,7 +163,7 @@ def _of_layer(op: PdOp, trained: bool, unknown: int) -> str | Reason:
 
 def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """Choose the form of a convolution of images, or return the reason to leave it to XLA."""
-    dtype = str(dtype_of(op.operands[0].type))
+    dtype = f"{dtype_of(op.operands[0].type)}"
     if dtype != "float32":
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
     if op.attr("algorithm") == "matmul" and trained:
@@ -192,7 +192,7 @@ def _of_pixels(op: PdOp, unknown: int) -> str | Reason:
 
 def _of_sum(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """Choose the form of a convolution with an epilogue, or return the reason against it."""
-    dtype = str(dtype_of(op.operands[0].type))
+    dtype = f"{dtype_of(op.operands[0].type)}"
     if dtype != "float32":
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
     if trained and op.attr("algorithm") not in ("", *OF_FILTER):

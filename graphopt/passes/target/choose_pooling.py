@@ -49,7 +49,7 @@ def _algorithm(op: PoolBase) -> str | Reason:
     dtype = dtype_of(op.operands[0].type)
     if not dtype.is_floating:
         return Reason(
-            "whole-numbers", f"the images have the dtype {dtype!s}, which has no derivative"
+            "whole-numbers", f"the images have the dtype {dtype}, which has no derivative"
         )
     windows = _windows(op)
     if windows is None:

@@ -77,7 +77,7 @@ def _program(program: Program) -> Iterator[object]:
 
 def _variable(variable: Variable) -> object:
     return (
-        *(variable.name, variable._shape, str(variable._dtype), variable.kind, variable.lod_level),
+        *(variable.name, variable._shape, f"{variable._dtype}", variable.kind, variable.lod_level),
         *(variable.persistable, variable.stop_gradient, variable.is_data, variable.is_parameter),
         variable.need_check_feed,
     )
@@ -102,7 +102,7 @@ def _content(value: Any) -> object:
     if isinstance(value, dict):
         return [(_content(name), _content(each)) for name, each in value.items()]
     if isinstance(value, DType):
-        return "dtype", str(value)
+        return "dtype", f"{value}"
     if isinstance(value, np.generic | np.ndarray) and not value.dtype.hasobject:
         return type(value).__name__, value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, Block):

@@ -240,7 +240,7 @@ def fields_of(record: Mapping[str, Any], device: Device) -> dict[str, Any]:
 
 
 def _port_record(port: Port) -> list[Any]:
-    return [port.kind, port.name, port.shape, str(port.dtype), port.stack_of, port.order]
+    return [port.kind, port.name, port.shape, f"{port.dtype}", port.stack_of, port.order]
 
 
 def _ports(records: Sequence[Any]) -> tuple[Port, ...]:

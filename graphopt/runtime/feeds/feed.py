@@ -295,7 +295,7 @@ def own_types(program: Program, devices: Sequence[Shapes], dtypes: Mapping[str, 
         if variable is None or not variable.takes_any_shape:
             continue
         shapes = [shapes[name] for shapes in devices]
-        same = dtypes[name] == str(variable.dtype)
+        same = dtypes[name] == variable.dtype
         if not (same and all(fits(shape, variable.shape) for shape in shapes)):
             found.append((name, _common(shapes, variable.shape), dtypes[name]))
     return tuple(found)
@@ -317,7 +317,7 @@ def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError)
     variables = {name: program.global_block().var(name) for name, _, _ in own}
     shown = ", ".join(
         f"'{name}' {list(shapes[name])} {dtype} instead of {list(variables[name].shape)} "
-        f"{variables[name].dtype!s}"
+        f"{variables[name].dtype}"
         for name, _, dtype in own
     )
     return FeedError(f"the program was fed {shown}, which an operator does not accept: {error}")
@@ -329,14 +329,14 @@ def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
         found = np.dtype(dtype)
         if not found.isnative and found.newbyteorder("=") == variable.dtype.numpy:
             raise FeedError(
-                f"The data of fed Variable '{variable.name}' are {variable.dtype!s} in a byte "
+                f"The data of fed Variable '{variable.name}' are {variable.dtype} in a byte "
                 f"order that is not native ('{found.str}'); convert the array with "
-                f".astype('{variable.dtype!s}')"
+                f".astype('{variable.dtype}')"
             )
         raise FeedError(
-            f"The data type of fed Variable '{variable.name}' must be '{variable.dtype!s}', but "
+            f"The data type of fed Variable '{variable.name}' must be '{variable.dtype}', but "
             f"received '{np.dtype(dtype).name}'; convert the array with "
-            f".astype('{variable.dtype!s}')"
+            f".astype('{variable.dtype}')"
         )
 
 

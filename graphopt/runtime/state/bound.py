@@ -250,6 +250,6 @@ def _check_value(name: str, shape: tuple[int, ...], dtype: DType, value: Array) 
     )
     if not fits or value.dtype != dtype.numpy:
         raise ScopeError(
-            f"variable '{name}' is {dtype!s} {list(shape)} in the program, but the scope "
+            f"variable '{name}' is {dtype} {list(shape)} in the program, but the scope "
             f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
         )

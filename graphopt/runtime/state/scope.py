@@ -111,7 +111,7 @@ class Scope(WithFacts):
         types = self._types()
         largest = sorted(types.items(), key=lambda item: -prod(item[1][0]) * item[1][1].itemsize)
         rows = [
-            (name, show_shape(shape), str(dtype), size(prod(shape) * dtype.itemsize))
+            (name, show_shape(shape), f"{dtype}", size(prod(shape) * dtype.itemsize))
             for name, (shape, dtype) in largest[:_SHOWN]
         ]
         columns = (Column("variable"), Column("shape"), Column("dtype"), Column("size", right=True))

@@ -39,7 +39,7 @@ def cast_model_to_fp16(
     """
     dtype = as_dtype(half_dtype(as_dtype(dest_type)))
     if amp_lists is None or level == "OD":
-        amp_lists = AutoMixedPrecisionLists(dtype=str(dtype))
+        amp_lists = AutoMixedPrecisionLists(dtype=f"{dtype}")
     rewrite = levels.Cast(program, amp_lists, dtype, level, use_fp16_guard, use_promote)
     return rewrite.run()
 

@@ -175,7 +175,7 @@ def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
 def _type_of(value: Any) -> tuple[tuple[int, ...], str]:
     """Return shape and dtype of a Variable, or of the 0-D tensor that a number becomes."""
     if isinstance(value, Variable):
-        return value.shape, str(value.dtype)
+        return value.shape, f"{value.dtype}"
     return (), _NUMBERS[type(value)]
 
 
@@ -188,7 +188,7 @@ def _show(value: Any) -> str:
     if is_array(value):
         return f"'{value.name}' (tensor array)"
     if isinstance(value, Variable):
-        return f"'{value.name}' ({list(value.shape)} {value.dtype!s})"
+        return f"'{value.name}' ({list(value.shape)} {value.dtype})"
     return f"{value!r}"
 
 
@@ -240,7 +240,7 @@ def switch_case(
     if branch_index.dtype not in ("uint8", "int32", "int64"):
         raise TypeError(
             "switch_case(): 'branch_index' must be a Variable of uint8, int32 or int64, but "
-            f"'{branch_index.name}' is {branch_index.dtype!s}"
+            f"'{branch_index.name}' is {branch_index.dtype}"
         )
     index = branch_index if branch_index.dtype == "int64" else cast(branch_index, "int64")
     pairs = _number_branches(branch_fns)

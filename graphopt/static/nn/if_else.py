@@ -32,7 +32,7 @@ class IfElse:
         self.cond = arguments.variable(cond, "cond", "IfElse")
         if cond.dtype != "bool":
             raise TypeError(
-                f"IfElse(): 'cond' must be bool, but '{cond.name}' is {cond.dtype!s}; use the "
+                f"IfElse(): 'cond' must be bool, but '{cond.name}' is {cond.dtype}; use the "
                 "result of a comparison"
             )
         self._inputs: dict[str, tuple[Variable, Variable]] = {}

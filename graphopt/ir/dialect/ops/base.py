@@ -84,7 +84,7 @@ class FloatUnary(Unary, ABC):
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_differentiable:
             raise OperandError(
-                f"expected a floating-point tensor, found {dtype_of(x)!s}; cast it first"
+                f"expected a floating-point tensor, found {dtype_of(x)}; cast it first"
             )
         return x
 
@@ -96,7 +96,7 @@ class NumberUnary(Unary, ABC):
     def infer(x: Tensor) -> Tensor:
         if dtype_of(x).is_complex or dtype_of(x) == "bool":
             raise OperandError(
-                f"expected a tensor of real numbers, found {dtype_of(x)!s}; cast it first"
+                f"expected a tensor of real numbers, found {dtype_of(x)}; cast it first"
             )
         return x
 
@@ -108,7 +108,7 @@ class RealUnary(Unary, ABC):
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
             raise OperandError(
-                f"expected a tensor of real floating-point numbers, found {dtype_of(x)!s}; "
+                f"expected a tensor of real floating-point numbers, found {dtype_of(x)}; "
                 "cast it first"
             )
         return x

@@ -64,7 +64,7 @@ Conj = elementwise(Unary, "conj", "The complex conjugate.")
 def complex_of(x: Tensor) -> Tensor:
     """Return the type of complex numbers with such parts; half types become float32 parts."""
     if not dtype_of(x).is_floating:
-        raise OperandError(f"complex numbers have floating-point parts, found {dtype_of(x)!s}")
+        raise OperandError(f"complex numbers have floating-point parts, found {dtype_of(x)}")
     return like(x, dtype="complex128" if dtype_of(x) == "float64" else "complex64")
 
 
@@ -106,7 +106,7 @@ class AsReal(OneTensor, OpaqueOp):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_complex:
-            raise OperandError(f"as_real needs complex numbers, found {dtype_of(x)!s}")
+            raise OperandError(f"as_real needs complex numbers, found {dtype_of(x)}")
         return like(real_of(x), shape=(*shape_of(x), 2))
 
 
@@ -136,7 +136,7 @@ def _check_axes(x: Tensor, axes: Sequence[int], normalization: str) -> tuple[int
 
 def _complex(x: Tensor) -> Tensor:
     if not dtype_of(x).is_complex:
-        raise OperandError(f"this transform takes complex numbers, found {dtype_of(x)!s}")
+        raise OperandError(f"this transform takes complex numbers, found {dtype_of(x)}")
     return x
 
 

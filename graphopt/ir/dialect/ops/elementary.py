@@ -145,7 +145,7 @@ class IntegerBinary(Binary, ABC):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if not dtype_of(x).startswith(("int", "uint")):
-            raise OperandError(f"expected integer tensors, found {dtype_of(x)!s}")
+            raise OperandError(f"expected integer tensors, found {dtype_of(x)}")
         return Binary.infer(x, y)
 
 
@@ -177,7 +177,7 @@ class Atan2(Binary):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise OperandError(f"expected floating-point tensors, found {dtype_of(x)!s}")
+            raise OperandError(f"expected floating-point tensors, found {dtype_of(x)}")
         return Binary.infer(x, y)
 
 

@@ -24,7 +24,7 @@ class Hash(OneTensor, OpaqueOp):
     @staticmethod
     def infer(x: Tensor, num_hash: int, mod_by: int) -> Tensor:
         if dtype_of(x) not in ("int32", "int64"):
-            raise OperandError(f"hash needs int32 or int64, found {dtype_of(x)!s}; cast it first")
+            raise OperandError(f"hash needs int32 or int64, found {dtype_of(x)}; cast it first")
         if rank_of(x) < 2 or not shape_of(x)[-1]:
             raise ProgramError(f"hash needs rows [n, d] of numbers, found {show(x)}")
         if num_hash < 1 or mod_by < 1:

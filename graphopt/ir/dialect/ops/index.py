@@ -29,7 +29,7 @@ from graphopt.ir.dialect.types import (
 def check_integer(what: str, value: Tensor) -> None:
     """Raise ProgramError unless the tensor holds integers."""
     if not dtype_of(value).startswith(("int", "uint")):
-        raise OperandError(f"'{what}' should be an integer tensor, found {dtype_of(value)!s}")
+        raise OperandError(f"'{what}' should be an integer tensor, found {dtype_of(value)}")
 
 
 @irdl_op_definition
@@ -308,7 +308,7 @@ class DequantizeRows(OneTensor, OpaqueOp):
     def infer(x: Tensor) -> Tensor:
         shape = shape_of(x)
         if not dtype_of(x).is_floating:
-            raise OperandError(f"rows of bytes are floating-point, found {dtype_of(x)!s}")
+            raise OperandError(f"rows of bytes are floating-point, found {dtype_of(x)}")
         if not shape or shape[-1] in (0, 1):
             raise ProgramError(f"rows of bytes have two elements or more, found {show(x)}")
         wide = dtype_of(x).numpy.itemsize * (shape[-1] - 2)

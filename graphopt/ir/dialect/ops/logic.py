@@ -27,7 +27,7 @@ elementwise = partial(declare, __name__)
 def check_bits(x: Tensor) -> None:
     """Raise ProgramError unless the tensor holds integers or bools."""
     if dtype_of(x).is_differentiable:
-        raise OperandError(f"expected an integer or bool tensor, found {dtype_of(x)!s}")
+        raise OperandError(f"expected an integer or bool tensor, found {dtype_of(x)}")
 
 
 class BitwiseBinary(Binary, ABC):

@@ -193,7 +193,7 @@ class ViewDtype(OneTensor, OpaqueOp):
     def infer(x: Tensor, dtype: str) -> Tensor:
         shape, kinds = shape_of(x), (dtype_of(x), as_dtype(dtype))
         if any(kind.is_complex or kind.endswith(("int2", "int4")) for kind in kinds):
-            raise OperandError(f"the bytes of {kinds[0]!s} cannot be numbers of {kinds[1]!s}")
+            raise OperandError(f"the bytes of {kinds[0]} cannot be numbers of {kinds[1]}")
         old, new = (kind.numpy.itemsize for kind in kinds)
         if old == new:
             return like(x, dtype=dtype)

@@ -66,7 +66,7 @@ class PoolBase(OneTensor, PureOp, ABC):
         if algorithm not in ("", "shifts") and (algorithm, pooling_type) != ("tiles", "avg"):
             raise ProgramError(f"'{algorithm}' is not an algorithm of a {pooling_type} pool")
         if algorithm and not dtype_of(x).is_floating:
-            raise OperandError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
+            raise OperandError(f"the algorithm '{algorithm}' is not for {dtype_of(x)}")
         spatial = spatial_sizes(shape, data_format)
         if global_pooling:
             out: Sequence[int] = (1,) * rank

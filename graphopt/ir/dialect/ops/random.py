@@ -202,7 +202,7 @@ class Drawn(OneTensor, RandomOp, ABC):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
+            raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)}")
         return x
 
 

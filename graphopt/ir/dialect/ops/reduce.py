@@ -71,7 +71,7 @@ class Mean(Reduce):
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
         if not dtype_of(x).is_differentiable:
-            raise OperandError(f"mean needs a floating-point tensor, found {dtype_of(x)!s}")
+            raise OperandError(f"mean needs a floating-point tensor, found {dtype_of(x)}")
         return Reduce.infer(x, axis, keepdim)
 
 

@@ -344,12 +344,12 @@ class Slice(PureOp):
         return like(input, shape=[dim for i, dim in enumerate(sizes) if i not in dropped])
 
 
-def _check_bounds(axes: Sequence[int], starts: Partial, ends: Partial) -> None:
+def _check_bounds(axes: Sequence[int], *bounds: Sequence[int | None] | None) -> None:
     """Refuse a slice whose bounds are known not to be one for each axis."""
-    for what, bounds in (("starts", starts), ("ends", ends)):
-        if bounds is not None and len(bounds) != len(axes):
+    for what, given in zip(("starts", "ends"), bounds, strict=True):
+        if given is not None and len(given) != len(axes):
             raise ProgramError(
-                f"slice needs as many starts and ends as axes, found {len(bounds)} {what} "
+                f"slice needs as many starts and ends as axes, found {len(given)} {what} "
                 f"for {len(axes)} axes"
             )
 

@@ -51,7 +51,7 @@ def core_type(
     if min(map(rank_of, (q, k, v))) < 2:
         raise ProgramError("attention needs q, k and v of rank 2 or more")
     if not dtype_of(q).is_floating:
-        raise OperandError(f"attention needs floating-point tensors, found {dtype_of(q)!s}")
+        raise OperandError(f"attention needs floating-point tensors, found {dtype_of(q)}")
     if mask is not None:
         is_wide = dtype_of(mask) == "float32" and dtype_of(q) in ("float16", "bfloat16")
         if dtype_of(mask) != "bool" and not is_wide:

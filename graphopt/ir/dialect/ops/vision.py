@@ -101,7 +101,7 @@ class Interpolate(OpaqueOp):
         if not 3 <= len(shape) <= 5:
             raise ProgramError(f"interpolate needs a tensor of rank 3, 4 or 5, found {len(shape)}")
         if not dtype_of(x).is_floating and dtype_of(x) not in WHOLE_PIXELS.get(mode, ()):
-            raise OperandError(f"interpolate by '{mode}' is not for {dtype_of(x)!s}; use float32")
+            raise OperandError(f"interpolate by '{mode}' is not for {dtype_of(x)}; use float32")
         last = is_channels_last(data_layout)
         spatial = shape[1:-1] if last else shape[2:]
         if size and len(size) != len(spatial):

@@ -425,7 +425,7 @@ def _list_parts(name: str, tensor: StoredTensor) -> dict[str, Any]:
     """Split a tensor into the operator attributes that encode it."""
     return {
         name: tensor.numbers(),
-        f"{name}_dtype": str(tensor.dtype),
+        f"{name}_dtype": f"{tensor.dtype}",
         f"{name}_shape": list(tensor.shape),
     }
 

@@ -167,7 +167,7 @@ def _shape_array(tensor: StoredTensor, content: memoryview, dtype: DType) -> Arr
     wanted = tensor.byte_count
     if content.nbytes != wanted:
         raise tensor.error(
-            f"expected {wanted} bytes for {dtype!s} {list(tensor.shape)}, found {content.nbytes}"
+            f"expected {wanted} bytes for {dtype} {list(tensor.shape)}, found {content.nbytes}"
         )
     if dtype == "bool":  # a byte other than 0 and 1 would be an invalid bool
         return _read_only(np.frombuffer(content, np.uint8).astype(bool).reshape(tensor.shape))

@@ -44,7 +44,7 @@ def constant_of(op: PirOp) -> PirConstant | None:
 def as_number(value: Any, dtype: Any) -> Any:
     """Convert a number to this element type: files store every number of `full` as a float."""
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
-        name = str(dtype)
+        name = f"{dtype}"
         if "int" in name:
             return int(value)
         if name == "bool":

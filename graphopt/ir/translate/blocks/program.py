@@ -217,7 +217,7 @@ class Parser(BlockParser):
         self.arg_attrs.append(DictionaryAttr({kind: StringAttr(name)}))
         found: SSAValue = value
         if kind == FEED and name in self.numbers:
-            known = AssignValue.make(shape=shape, values=self.numbers[name], dtype=str(dtype))
+            known = AssignValue.make(shape=shape, values=self.numbers[name], dtype=f"{dtype}")
             self.block.add_op(known)
             found = known.results[0]
         self.frames[0].values[name] = found
@@ -230,7 +230,7 @@ class Parser(BlockParser):
         variable = self.program.global_block().find_var(name)
         known = name in self.frame.values or name in self.feeds
         if not known and variable is not None and _is_left_empty(variable):
-            empty = Full.make(shape=(0,), value=0.0, dtype=str(variable.dtype))
+            empty = Full.make(shape=(0,), value=0.0, dtype=f"{variable.dtype}")
             self.block.add_op(empty)
             return empty.results[0]
         if not known and (variable is None or not variable.persistable):

@@ -77,7 +77,7 @@ def py_func(emit: Emitter) -> Written:
         function=int(op.attr("forward_callable_id")),
         sizes=[size for out in outs for size in out.shape],
         ranks=[len(out.shape) for out in outs],
-        dtypes=[str(out.dtype) for out in outs],
+        dtypes=[f"{out.dtype}" for out in outs],
         variables=op.output("Out") or names,
     )
     backward = emit.attr("backward_callable_id")

@@ -164,7 +164,7 @@ def _check_zero(emit: Emitter) -> None:
     zero = emit.optional("ZeroPoint")
     if zero is not None and not dtype_of(zero.type).startswith(("float", "int")):
         raise ProgramError(
-            f"a zero point should be a signed integer or float, found {dtype_of(zero.type)!s}"
+            f"a zero point should be a signed integer or float, found {dtype_of(zero.type)}"
         )
 
 

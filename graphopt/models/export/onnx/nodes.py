@@ -206,7 +206,7 @@ class Nodes:
             if _spell_type(wide) in allowed:
                 widened[variable] = own
                 return self.cast(value, wide)
-        raise NotInOnnx(f"ONNX's operator {schema.name} does not support {own!s}")
+        raise NotInOnnx(f"ONNX's operator {schema.name} does not support {own}")
 
     def constant(self, array: Array) -> Value:
         """Create a constant; return the existing one if an equal constant exists."""

@@ -104,7 +104,7 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
             )
         if dtype not in NAMES or (style == "paddle" and not dtype.is_of_numpy):
             raise UnsupportedError(
-                f"'{name}' is {dtype!s}, which the weights file of a script does not support; "
+                f"'{name}' is {dtype}, which the weights file of a script does not support; "
                 "write .onnx"
             )
     refused = dict.fromkeys(
@@ -127,13 +127,13 @@ def read_program(module: ModuleOp, feeds: Sequence[str], style: str) -> SourcePr
         output_names=[port.name for port in signature.results],
         calls=calls,
         weights={names[value]: place for value, place in reader.weights.items()},
-        dtypes=sorted({str(dtype_of(value.type)) for value in reader.weights}),
+        dtypes=sorted({f"{dtype_of(value.type)}" for value in reader.weights}),
         # a write to an array needs its position as a Python number
         is_traced=style == "jax"
         and not is_stepwise
         and not any(isinstance(op, ArrayWrite) for op in module.walk()),
         is_wide=any(
-            str(dtype_of(value.type)) in ("int64", "float64", "complex128")
+            f"{dtype_of(value.type)}" in ("int64", "float64", "complex128")
             for op in module.walk()
             for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args))
         ),

@@ -487,12 +487,12 @@ def argument(emit: Emit, x: SSAValue, axis: int, keepdim: bool, flatten: bool, d
             emit.value(x), axis=(None if flatten else axis, None), keepdims=(keepdim, False)
         )
         made = f"jnp.{name}({given})"
-        return made if str(dtype) == "int64" else f'{made}.astype("{dtype}")'
+        return made if dtype == "int64" else f'{made}.astype("{dtype}")'
     given = arguments(
         emit.value(x),
         axis=(None if flatten else axis, None),
         keepdim=(keepdim, False),
-        dtype=(str(dtype), "int64"),
+        dtype=(f"{dtype}", "int64"),
     )
     return f"paddle.{name}({given})"
 
@@ -510,7 +510,7 @@ def spell_reduction(
     given = arguments(
         emit.value(x),
         axis=(plain("axis", axis), None),
-        dtype=(str(wanted), str(usual or wanted)),
+        dtype=(f"{wanted}", f"{usual or wanted}"),
         **{"keepdims" if emit.is_jax else "keepdim": (keepdim, False)},
     )
     return f"{emit.module}.{emit.op.name.removeprefix('pd.')}({given})"
@@ -569,7 +569,7 @@ def cumsum(
 ) -> str:
     if exclusive or reverse:
         raise NotReadable("the sum is exclusive or reversed")
-    own = str(dtype_of(x.type))
+    own = f"{dtype_of(x.type)}"
     usual = own if emit.is_jax or own != "int32" else "int64"  # Paddle 3's default
     given = arguments(emit.value(x), axis=(None if flatten else axis, None), dtype=(own, usual))
     return f"{emit.module}.cumsum({given})"
@@ -601,7 +601,7 @@ def full_like(emit: Emit, x: SSAValue, value: float, dtype: DType | None) -> str
     given = arguments(
         emit.value(x),
         literal(number_of(own, value)),
-        dtype=(str(own), str(dtype_of(x.type))),
+        dtype=(f"{own}", f"{dtype_of(x.type)}"),
     )
     return f"{emit.module}.full_like({given})"
 
@@ -636,8 +636,8 @@ def one_hot(emit: Emit, x: SSAValue, depth: int, dtype: DType) -> str:
     if emit.is_jax:
         wide = "" if dtype_of(x.type).numpy.itemsize > 2 else '.astype("int32")'
         return f'jax.nn.one_hot({emit.value(x)}{wide}, {depth}, dtype="{dtype}")'
-    if str(dtype) != "float32":
-        raise NotReadable(f"Paddle returns float32, not {dtype!s}")
+    if dtype != "float32":
+        raise NotReadable(f"Paddle returns float32, not {dtype}")
     return f"F.one_hot({emit.value(x)}, {depth})"
 
 

@@ -41,7 +41,7 @@ def matrix_shape(x: Tensor, *, square: bool = False) -> tuple[tuple[int, ...], i
     if len(shape) < 2 or (square and shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
         raise ProgramError(f"expected {kind}, found {list(shape)}")
     if not dtype_of(x).is_differentiable:
-        raise OperandError(f"expected floating-point or complex {kind}, found {dtype_of(x)!s}")
+        raise OperandError(f"expected floating-point or complex {kind}, found {dtype_of(x)}")
     return shape[:-2], shape[-2], shape[-1]
 
 

@@ -38,7 +38,7 @@ class WarpCtc(OpaqueOp):
     ) -> Tensor:
         expect("logits [time, batch, classes] of warpctc", logits, [UNKNOWN] * 3)
         if not dtype_of(logits).is_floating:
-            raise OperandError(f"warpctc needs floating-point logits, found {dtype_of(logits)!s}")
+            raise OperandError(f"warpctc needs floating-point logits, found {dtype_of(logits)}")
         _, batch, classes = shape_of(logits)
         check_integer("label", label)
         expect("label [batch, length] of warpctc", label, [batch, UNKNOWN])
@@ -74,7 +74,7 @@ class WarpRnnt(OpaqueOp):
     ) -> Tensor:
         expect("input [batch, time, length + 1, classes] of warprnnt", input, [UNKNOWN] * 4)
         if not dtype_of(input).is_floating:
-            raise OperandError(f"warprnnt needs floating-point input, found {dtype_of(input)!s}")
+            raise OperandError(f"warprnnt needs floating-point input, found {dtype_of(input)}")
         batch, _, states, classes = shape_of(input)
         check_integer("label", label)
         length = UNKNOWN if states == UNKNOWN else states - 1

@@ -49,7 +49,7 @@ def expect_lengths(what: str, lengths: Tensor | None, batch: int) -> None:
         return
     expect(what, lengths, [batch])
     if dtype_of(lengths) not in ("int32", "int64"):
-        raise OperandError(f"{what} must be int32 or int64, found {dtype_of(lengths)!s}")
+        raise OperandError(f"{what} must be int32 or int64, found {dtype_of(lengths)}")
 
 
 @irdl_op_definition
@@ -112,7 +112,7 @@ class Rnn(RandomOp):
         if not 0 <= dropout_prob <= 1:
             raise ProgramError(f"dropout_prob must be from 0 to 1, found {dropout_prob}")
         if not dtype_of(x).is_floating:
-            raise OperandError(f"rnn needs floating-point inputs, found {dtype_of(x)!s}")
+            raise OperandError(f"rnn needs floating-point inputs, found {dtype_of(x)}")
         expect("the input [time, batch, input_size] of rnn", x, [UNKNOWN, UNKNOWN, input_size])
         time, batch, _ = shape_of(x)
         directions = 2 if is_bidirec else 1

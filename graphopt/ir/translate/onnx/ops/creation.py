@@ -124,7 +124,7 @@ def convert(
 def bit_cast(emit: OnnxEmitter, x: SSAValue, *, to: int) -> SSAValue:
     kind = emit.element_type(to)
     if kind.numpy.itemsize != dtype(x).numpy.itemsize:
-        raise emit.refuse(f"{dtype(x)!s} and {kind!s} have different numbers of bits")
+        raise emit.refuse(f"{dtype(x)} and {kind} have different numbers of bits")
     return emit(ViewDtype, x, dtype=kind)
 
 

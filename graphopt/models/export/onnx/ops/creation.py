@@ -61,7 +61,7 @@ def arange(
         length = ops.range_length(*numbers)
         return emit.constant((numbers[0] + numbers[2] * np.arange(length)).astype(dtype.numpy))
     if dtype not in ("int16", "int32", "int64", "float32", "float64"):
-        raise NotInOnnx(f"ONNX's operator Range does not support {dtype!s}")
+        raise NotInOnnx(f"ONNX's operator Range does not support {dtype}")
     values = [
         emit.reshape(emit.cast(bound, dtype), emit.ints([]))
         if isinstance(bound, Value)
