@@ -158,7 +158,7 @@ class Executor(WithFacts):
                     fetches = runner.run_ready(ready, own, arrays, scope, reads=reads)
                     return as_results(fetches, return_numpy=return_numpy)
                 except Exception as error:
-                    self._explain(error, own, feed)
+                    self._explain(error, own, feed, fetch_list)
                     raise
         fetch_list, updates = split_updates(fetch_list)
         names = fetch_names(fetch_list)
@@ -177,7 +177,7 @@ class Executor(WithFacts):
                     pass
             return self._run_noted(source, feed, names, options)
         except Exception as error:
-            self._explain(error, own, feed)
+            self._explain(error, own, feed, fetch_list)
             raise
 
     def train_from_dataset(
@@ -230,11 +230,13 @@ class Executor(WithFacts):
     infer_from_dataset = train_from_dataset
     _report = staticmethod(one_line)
 
-    def _explain(self, error: Exception, program: Program, feed: Feed) -> None:
+    def _explain(
+        self, error: Exception, program: Program, feed: Feed, fetch_list: FetchList
+    ) -> None:
         """Raise a clearer error if there is one."""
         from graphopt.runtime.feeds.blame import in_words
 
-        if (clearer := in_words(error, program, feed)) is not error:
+        if (clearer := in_words(error, program, feed, fetch_list)) is not error:
             raise clearer
 
     def _prune_program(

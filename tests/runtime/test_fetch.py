@@ -68,12 +68,17 @@ def test_a_misspelt_name() -> None:
 
 
 def test_a_variable_of_another_program() -> None:
-    """The message says so when no variable of the program has a similar name."""
+    """The message says whose it is, and suggests no similar name of this program."""
     net, other = fc_mean(), static.Program()
     with static.program_guard(other):
         far = static.data("far", [None, 4])
-    with pytest.raises(FetchError, match="; a variable of another program needs that one"):
+        near = paddle.mean(far)
+    with pytest.raises(FetchError, match=r"\(far\): it is a variable of another program; run that"):
         net.run(FEED, far)
+    with pytest.raises(FetchError, match=r"another program, made at .*test_fetch.py:\d+; run"):
+        net.run(FEED, [net.loss, [near]])
+    with pytest.raises(FetchError, match="; a variable of another program needs that one"):
+        net.run(FEED, "far")
 
 
 @pytest.mark.parametrize("devices", [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Errors of a run in terms of the script: a wrong feed, or blocks nested too deep."""
+"""Errors of a run in terms of the script: a wrong feed or fetch, or blocks nested too deep."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from graphopt.errors import FeedError, GraphoptError, ProgramError, UnsupportedError
-from graphopt.ir.program import Program
+from graphopt.errors import FeedError, FetchError, GraphoptError, ProgramError, UnsupportedError
+from graphopt.ir.program import Program, Variable
 from graphopt.runtime.settings.flags import full_traceback
-from graphopt.runtime.state.arrays import Feed
+from graphopt.runtime.state.arrays import Feed, FetchList
 
 # A lower bound of the Python frames that tracing one level of a branch or loop needs.
 _FRAMES_OF_A_LEVEL = 12
@@ -19,9 +19,14 @@ _COMPUTING = "while computing "
 """The prefix of a note on the failed operation, with a line of its type rule's message."""
 
 
-def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
+def in_words(
+    error: Exception, program: Program, feed: Feed, fetch_list: FetchList = None
+) -> Exception:
     """Replace an error by a clearer one, if there is one."""
-    made = _clearer(error, program, feed)
+    if isinstance(error, FetchError):
+        made = _of_another_program(error, program, fetch_list)
+    else:
+        made = _clearer(error, program, feed)
     if made is None:
         return error
     made.__cause__ = error if full_traceback() else None
@@ -45,6 +50,29 @@ def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | 
     if isinstance(error, (TypeError, ValueError)) and not isinstance(error, GraphoptError):
         return _misfit(error, feed)
     return None
+
+
+def _of_another_program(
+    error: FetchError, program: Program, fetch_list: FetchList
+) -> FetchError | None:
+    """Describe a fetched Variable that another program made, in place of a similar name."""
+    for one in _variables_in(fetch_list):
+        if f"({one.name})" in str(error) and one.block.program is not program:
+            made = one.op and one.op.location
+            at = f", made at {made}" if made else ""
+            return FetchError(
+                f"Cannot find fetched variable({one.name}): it is a variable of another program"
+                f"{at}; run that program, or, if this one is a clone of it, clone it after that "
+                "line"
+            )
+    return None
+
+
+def _variables_in(fetch_list: object) -> Iterator[Variable]:
+    if isinstance(fetch_list, Variable):
+        yield fetch_list
+    for one in fetch_list if isinstance(fetch_list, (list, tuple)) else ():
+        yield from _variables_in(one)
 
 
 def check_depth(program: Program) -> None:
