@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.frontend import nest as _nest
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
@@ -34,6 +35,9 @@ def calc_gradient(
     return found[0] if len(found) == 1 else found
 
 
+_as_list = _nest.as_list
+
+
 def _append_grad_suffix_(name: str) -> str:
     """Return the name of a variable's gradient."""
     return name + GRAD_SUFFIX
@@ -43,13 +47,6 @@ def _strip_grad_suffix_(name: str) -> str:
     """Return the name of the variable of a gradient, from the gradient's name."""
     found = re.search(f"{GRAD_SUFFIX}(@|$)", name)
     return (name[: found.start()] if found else name).rpartition("grad/")[2]
-
-
-def _as_list(x: Any) -> list[Any]:
-    """Convert a list, a tuple or one item to a list; None becomes []."""
-    if x is None:
-        return []
-    return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
 def _get_stop_gradients_(program: Program) -> dict[int, set[str]]:

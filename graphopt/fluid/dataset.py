@@ -75,11 +75,11 @@ class QueueDataset(DatasetBase):
 
     def local_shuffle(self) -> None:
         """Raise NotImplementedError, as in Paddle."""
-        raise NotImplementedError(_no_shuffle("QueueDataset", "local"))
+        raise _no_shuffle("local")
 
     def global_shuffle(self, fleet: Any = None) -> None:
         """Raise NotImplementedError, as in Paddle."""
-        raise NotImplementedError(_no_shuffle("QueueDataset", "global"))
+        raise _no_shuffle("global")
 
 
 class FileInstantDataset(QueueDataset):
@@ -88,9 +88,10 @@ class FileInstantDataset(QueueDataset):
     feed_name = "MultiSlotFileInstantDataFeed"
 
 
-def _no_shuffle(kind: str, which: str) -> str:
-    return (
-        f"{kind} does not support {which} shuffle, please use InMemoryDataset for {which}_shuffle"
+def _no_shuffle(which: str) -> NotImplementedError:
+    return NotImplementedError(
+        f"QueueDataset does not support {which} shuffle, please use InMemoryDataset for "
+        f"{which}_shuffle"
     )
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
+from graphopt.frontend.nest import items_of
 from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.operators import operators
@@ -194,7 +195,7 @@ def appended_as_layer(
     if row is None:
         return None
     given = {
-        slot: [block.find_var(item) if isinstance(item, str) else item for item in _as_list(value)]
+        slot: [block.find_var(item) if isinstance(item, str) else item for item in items_of(value)]
         for slot, value in (inputs or {}).items()
         if value is not None
     }
@@ -234,14 +235,10 @@ def _append(
     made = own(arguments) if own is not None else _layer(row.layer)(**arguments)
     results = made if isinstance(made, (tuple, list)) else (made,)
     for slot, result in zip(row.outputs, results, strict=False):
-        for value, target in zip(_as_list(result), _as_list(outputs.get(slot, ())), strict=False):
+        for value, target in zip(items_of(result), items_of(outputs.get(slot, ())), strict=False):
             if isinstance(target, Variable):
                 assign(value, target)
                 note(target, levels_of(value))
-
-
-def _as_list(value: Any) -> Sequence[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _erase(arguments: dict[str, Any]) -> Variable:

@@ -13,6 +13,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.backward_path import Path, path_between, with_stops_of_leaves
 from graphopt.frontend.mode import current_op_attrs, require_static
+from graphopt.frontend.nest import items_of
 from graphopt.ir.program import Block, OpRole, Parameter, Variable, VarKind
 from graphopt.ir.program.gradient_types import BEFORE_LOOP, GRAD_TYPE, RECOMPUTE
 from graphopt.ir.program.gradients_on_demand import declare_gradients
@@ -79,10 +80,12 @@ def gradients(
     when a weight does not have its target's shape.
     """
     require_static()
-    outs = _several(targets, "targets")
-    wrt = arguments.variables(_as_list(inputs), "inputs", "gradients")
+    outs = arguments.variables(items_of(targets), "targets", "gradients")
+    if not outs:
+        raise ValueError("gradients(): 'targets' is empty")
+    wrt = arguments.variables(items_of(inputs), "inputs", "gradients")
     _refuse_arrays([*outs, *wrt])
-    weights = [None] * len(outs) if target_gradients is None else _as_list(target_gradients)
+    weights = [None] * len(outs) if target_gradients is None else items_of(target_gradients)
     if len(weights) != len(outs):
         raise ValueError(
             f"gradients(): there are {len(outs)} targets but {len(weights)} target_gradients"
@@ -152,17 +155,6 @@ def recompute(block: Block, checkpoints: Sequence[Variable | str]) -> None:
             op._set_attr(RECOMPUTE, names)
 
 
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _several(value: Any, name: str) -> list[Variable]:
-    found = arguments.variables(_as_list(value), name, "gradients")
-    if not found:
-        raise ValueError(f"gradients(): '{name}' is empty")
-    return found
-
-
 def _names(items: Iterable[Any] | None, name: str) -> set[str]:
     """Collect the names of a set of Variables and names."""
     if items is None:
@@ -173,11 +165,6 @@ def _names(items: Iterable[Any] | None, name: str) -> set[str]:
         item if isinstance(item, str) else arguments.variable(item, name, "gradients").name
         for item in items
     }
-
-
-def _variable(item: Any, name: str) -> Variable:
-    """Return a list item if it is a Variable; raise OperandError (TypeError) otherwise."""
-    return arguments.variable(item, name, "append_backward")
 
 
 def _element_count(x: Variable) -> int | None:
@@ -201,7 +188,10 @@ def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
             f"{type(given).__name__}"
         )
     names = [
-        item if isinstance(item, str) else _variable(item, "parameter_list").name for item in given
+        item
+        if isinstance(item, str)
+        else arguments.variable(item, "parameter_list", "append_backward").name
+        for item in given
     ]
     for name in names:
         if block.find_var(name) is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from graphopt.errors import ProgramError
 from graphopt.ir.operators import row_of
 from graphopt.ir.program import Block, Operator, Variable, is_sparse_lookup
-from graphopt.ir.program.gradients_on_demand import carried_variables
+from graphopt.ir.program.gradients_on_demand import carried_variables, is_float
 from graphopt.ir.program.sub_blocks import sub_blocks
 
 
@@ -72,7 +72,7 @@ def with_stops_of_leaves(
     made = {n for op in block.ops if any(op.input_arg_names) for n in op.output_arg_names}
     known = {p.name for p in wanted} | made | no_grad
     leaves = [v for name in sorted(used - known) if (v := block.find_var(name)) is not None]
-    leaves = [v for v in leaves if not v.stop_gradient and _is_float(block, v.name)]
+    leaves = [v for v in leaves if not v.stop_gradient and is_float(block, v.name)]
     if not leaves:
         return path
     found, _ = _path_among(path.end, [loss], [*wanted, *leaves], no_grad)
@@ -97,7 +97,7 @@ def _path_among(
     def stops_gradient(name: str) -> bool:
         variable = block.find_var(name)
         blocked = name in no_grad or variable is None or variable.stop_gradient
-        return blocked or not _is_float(block, name)
+        return blocked or not is_float(block, name)
 
     starts = {x.name for x in inputs if not stops_gradient(x.name)}
     dependent = _dependent(ops, starts)
@@ -134,7 +134,7 @@ def _path_among(
         else:
             reached.add(name)
     hidden = {n: at - before_block for n, at in used_before.items() if n not in reached}
-    float_stops = tuple(name for name in stops if _is_float(block, name))
+    float_stops = tuple(name for name in stops if is_float(block, name))
     before = tuple(name for name in sorted(looped & reached) if name not in next_write)
     tables = frozenset(name for name, only in sparse.items() if only)
     return Path(frozenset(reached), float_stops, end, before, tables), hidden
@@ -180,8 +180,3 @@ def _may_not_run(op: Operator) -> bool:
     one of the branches runs.
     """
     return op.type in ("conditional_block", "conditional_block_infer")
-
-
-def _is_float(block: Block, name: str) -> bool:
-    variable = block.find_var(name)
-    return variable is not None and variable.has_type and variable.dtype.is_differentiable

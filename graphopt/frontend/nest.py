@@ -6,6 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 
+def items_of(value: Any) -> list[Any]:
+    """List the items of a list or a tuple; any other value is one item."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def as_list(value: Any) -> list[Any]:
+    """List the items of a value as `items_of`; None has none."""
+    return [] if value is None else items_of(value)
+
+
 def leaves(tree: Any) -> list[Any]:
     """List the leaves of a structure in order, dicts by sorted key. Any other value is one leaf."""
     return list(_walk(tree))

@@ -14,13 +14,12 @@ import numpy as np
 from graphopt.distributed.parallel import ParallelEnv
 from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
+from graphopt.frontend.nest import as_list
 from graphopt.hapi.progress_bar import ProgressBar
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.lr import LRScheduler as Scheduler
 
 Logs = dict[str, Any]
-# the modes of a model, by their names in callbacks
-MODES = ("train", "eval", "predict")
 _TITLE = (
     "The loss value printed in the log is the current step, and the metric is the average value of "
     "previous steps."
@@ -135,13 +134,6 @@ def with_usual(
         if isinstance(each, EarlyStopping):
             each.save_dir = save_dir
     return found
-
-
-def as_list(value: Any) -> list[Any]:
-    """Convert a value to a list; None becomes an empty list."""
-    if value is None:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _is_first() -> bool:

@@ -14,7 +14,8 @@ from graphopt.distributed.parallel import ParallelEnv
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.calls import publish
 from graphopt.frontend.framework_io import load, save
-from graphopt.hapi.callbacks import Callbacks, EarlyStopping, Logs, as_list, with_usual
+from graphopt.frontend.nest import as_list
+from graphopt.hapi.callbacks import Callbacks, EarlyStopping, Logs, with_usual
 from graphopt.hapi.programs import EVAL, PREDICT, TRAIN, ModelPrograms, ModelRecipe, current
 from graphopt.io.batch_sampler import DistributedBatchSampler
 from graphopt.io.dataset import Dataset

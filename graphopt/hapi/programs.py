@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.first_values import has_value
-from graphopt.hapi.callbacks import as_list
+from graphopt.frontend.nest import as_list
 from graphopt.ir.program import (
     Program,
     Variable,

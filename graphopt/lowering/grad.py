@@ -99,7 +99,7 @@ def _step_back(
 ) -> None:
     """Propagate the cotangents of an op's results to its active operands."""
     if keeps_pullback(op):
-        for value, gradient in pull_back(op, cotangents, env, context).items():
+        for value, gradient in pull_back(op, cotangents, env).items():
             if value in active:
                 _accumulate(cotangents, value, gradient)
         return

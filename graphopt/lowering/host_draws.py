@@ -103,11 +103,11 @@ def _by_inverse(numbers: Array, low: float, high: float) -> Array:
 
 # Giles, "Approximating the erfinv function" (2011), single precision: polynomials in w - 2.5 and
 # sqrt(w) - 3, where w = -log(1 - x^2), highest power first
-_NEAR = (
+NEAR = (
     *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
     *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
 )
-_FAR = (
+FAR = (
     *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
     *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
 )
@@ -115,9 +115,9 @@ _FAR = (
 
 def _inverse_error_function(x: Array) -> Array:
     w = -np.log1p(-(x * x))  # XLA's formula, which rounds numbers near 1
-    found = _polynomial(_NEAR, w - np.float32(2.5))
+    found = _polynomial(NEAR, w - np.float32(2.5))
     far = w >= 5
-    found[far] = _polynomial(_FAR, np.sqrt(w[far]) - 3)
+    found[far] = _polynomial(FAR, np.sqrt(w[far]) - 3)
     found *= x
     return found
 

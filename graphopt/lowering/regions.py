@@ -173,9 +173,7 @@ def _pullback_of_choice(
     )
 
 
-def pull_back(
-    op: PdOp, cotangents: Environment, env: Environment, context: Context
-) -> Mapping[SSAValue, Lanes]:
+def pull_back(op: PdOp, cotangents: Environment, env: Environment) -> Mapping[SSAValue, Lanes]:
     """Compute the gradients of the values that `op` reads from its results' cotangents."""
     assert op in env, f"{op.name} is differentiated and was computed without its pullback"
     wanted, pullbacks = env[op]
@@ -242,7 +240,7 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
             if op.operands[0] in known:
                 taken = 0 if known[op.operands[0]].all() else 1
                 return region(taken)((), outside, key)
-            return _branch(op, operands[0], (region(0), region(1)), outside, key)
+            return _branch(operands[0], (region(0), region(1)), outside, key)
         if isinstance(op, While):
             return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)
         if isinstance(op, Layers):
@@ -307,9 +305,7 @@ def _with_own_derivative(
     return results(operands, outside, key)
 
 
-def _branch(
-    op: If, condition: Array, sides: tuple[Any, Any], outside: Arrays, key: Array
-) -> Arrays:
+def _branch(condition: Array, sides: tuple[Any, Any], outside: Arrays, key: Array) -> Arrays:
     traced: list[Arrays] = []
 
     # Trace each side once: twice at every level would make 2 ** depth traces for nested branches.

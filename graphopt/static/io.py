@@ -17,6 +17,7 @@ import numpy as np
 
 from graphopt.errors import MissingModelError, ScopeError
 from graphopt.frontend import lazy
+from graphopt.frontend.nest import items_of
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one, settle_at
 from graphopt.ir.formats.graph_check import column_names
@@ -46,7 +47,7 @@ def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwarg
     """
     if not isinstance(program, Program):
         raise TypeError(f"program type must be `Program`, but received `{type(program)}`")
-    feeds, fetches = (_as_list(given) for given in (feed_vars, fetch_vars))
+    feeds, fetches = (items_of(given) for given in (feed_vars, fetch_vars))
     for name, variables in (("feed_vars", feeds), ("fetch_vars", fetches)):
         if not all(isinstance(v, Variable) for v in variables):
             raise TypeError(f"{name} type must be a Variable or a list of Variable.")
@@ -63,10 +64,6 @@ def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwarg
         names,
         prune=not kwargs.get("skip_prune_program", False),
     )
-
-
-def _as_list(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _copy_output(program: Program, index: int, name: str) -> str:
@@ -87,7 +84,7 @@ def _copy_output(program: Program, index: int, name: str) -> str:
 
 
 def _check_vars(name: str, variables: Any) -> None:
-    if not all(isinstance(v, Variable) for v in _as_list(variables)):
+    if not all(isinstance(v, Variable) for v in items_of(variables)):
         raise ValueError(f"'{name}' should be a Variable or a list of Variable.")
 
 

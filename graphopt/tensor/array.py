@@ -15,6 +15,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import variable_of
+from graphopt.frontend.sub_blocks import is_array
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import LENGTHS, Variable, VarKind, unique_name
 from graphopt.ir.program.lengths import levels_of
@@ -111,11 +112,6 @@ def array_length(array: Variable) -> Variable:
     made.shape, made.dtype = (1,), as_dtype("int64")
     helper.append_op("lod_array_length", {"X": array}, {"Out": made})
     return made
-
-
-def is_array(value: object) -> bool:
-    """Return whether a value is a tensor array."""
-    return isinstance(value, Variable) and value.kind == VarKind.TENSOR_ARRAY
 
 
 def tensor_array_to_tensor(

@@ -17,8 +17,9 @@ import numpy as np
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit, emit_as
 from graphopt.frontend.sizes import check_integers, has_variable, sizes
+from graphopt.frontend.sub_blocks import is_array
 from graphopt.ir.program import Variable, unique_name
-from graphopt.tensor.array import array_length, array_read, array_write, is_array
+from graphopt.tensor.array import array_length, array_read, array_write
 from graphopt.tensor.complexes import complex
 from graphopt.tensor.creation import full, to_tensor
 from graphopt.tensor.data_sized import nonzero

@@ -9,8 +9,9 @@ from graphopt.frontend import arguments, lazy
 from graphopt.frontend.in_place import in_place
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sizes import size, sizes
+from graphopt.frontend.sub_blocks import is_array
 from graphopt.ir.program import Variable
-from graphopt.tensor.array import is_array, tensor_array_to_tensor
+from graphopt.tensor.array import tensor_array_to_tensor
 
 
 def cast(x: Variable, dtype: Any) -> Variable:

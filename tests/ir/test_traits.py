@@ -31,7 +31,6 @@ from graphopt.ir.dialect.traits import (
     Rowwise,
     Shown,
     Statement,
-    statements,
 )
 from graphopt.reference import Unsupported, evaluate_ops, supports
 from graphopt_tests.ir.test_ops import SAMPLES
@@ -47,7 +46,7 @@ Check = Callable[[type[PdOp], Sample], None]
 def test_every_op_says_something() -> None:
     """Each op has each kind of statement once, and `Opaque` only on its own."""
     for op in ALL:
-        kinds = [type(statement) for statement in statements(op)]
+        kinds = [type(statement) for statement in op.get_traits_of_type(Statement)]
         assert kinds, f"{op.name} says nothing: give it a trait, or derive it from OpaqueOp"
         assert len(kinds) == len(set(kinds)), f"{op.name} says something twice: {kinds}"
         assert kinds == [Opaque] or Opaque not in kinds, f"{op.name} is not Opaque: {kinds}"
@@ -225,7 +224,7 @@ def promises(family: str) -> Iterator[tuple[type[PdOp], Sample, Check]]:
     """Yield the statements of a family's ops as checks, with each sample."""
     for op in ALL:
         if op.__module__ == family:
-            for statement in statements(op):
+            for statement in op.get_traits_of_type(Statement):
                 if type(statement) not in UNCHECKED:
                     for case in SAMPLES[op]:
                         yield op, case, CHECKS[type(statement)]

@@ -60,7 +60,6 @@ from graphopt.fluid.layers.elementwise import greater_than as greater_than
 from graphopt.fluid.layers.elementwise import less_equal as less_equal
 from graphopt.fluid.layers.elementwise import less_than as less_than
 from graphopt.fluid.layers.elementwise import logical_and as logical_and
-from graphopt.fluid.layers.elementwise import logical_not as logical_not
 from graphopt.fluid.layers.elementwise import logical_or as logical_or
 from graphopt.fluid.layers.elementwise import logical_xor as logical_xor
 from graphopt.fluid.layers.elementwise import matmul as matmul
@@ -127,7 +126,6 @@ from graphopt.fluid.layers.ops import clamp as clamp
 from graphopt.fluid.layers.ops import clip as clip
 from graphopt.fluid.layers.ops import clip_by_norm as clip_by_norm
 from graphopt.fluid.layers.ops import cumsum as cumsum
-from graphopt.fluid.layers.ops import elu as elu
 from graphopt.fluid.layers.ops import gelu as gelu
 from graphopt.fluid.layers.ops import hard_shrink as hard_shrink
 from graphopt.fluid.layers.ops import hard_sigmoid as hard_sigmoid
@@ -139,15 +137,12 @@ from graphopt.fluid.layers.ops import logsigmoid as logsigmoid
 from graphopt.fluid.layers.ops import maxout as maxout
 from graphopt.fluid.layers.ops import mish as mish
 from graphopt.fluid.layers.ops import pow as pow
-from graphopt.fluid.layers.ops import relu as relu
 from graphopt.fluid.layers.ops import relu6 as relu6
 from graphopt.fluid.layers.ops import selu as selu
 from graphopt.fluid.layers.ops import soft_relu as soft_relu
 from graphopt.fluid.layers.ops import softmax as softmax
 from graphopt.fluid.layers.ops import softplus as softplus
 from graphopt.fluid.layers.ops import softshrink as softshrink
-from graphopt.fluid.layers.ops import softsign as softsign
-from graphopt.fluid.layers.ops import stanh as stanh
 from graphopt.fluid.layers.ops import swish as swish
 from graphopt.fluid.layers.ops import tanh_shrink as tanh_shrink
 from graphopt.fluid.layers.ops import thresholded_relu as thresholded_relu
@@ -286,7 +281,6 @@ from graphopt.fluid.layers.tensor import ones as ones
 from graphopt.fluid.layers.tensor import ones_like as ones_like
 from graphopt.fluid.layers.tensor import range as range
 from graphopt.fluid.layers.tensor import reverse as reverse
-from graphopt.fluid.layers.tensor import scale as scale
 from graphopt.fluid.layers.tensor import size as size
 from graphopt.fluid.layers.tensor import sum as sum
 from graphopt.fluid.layers.tensor import sums as sums
@@ -308,6 +302,9 @@ from graphopt.nn.clip import merge_selected_rows as merge_selected_rows
 from graphopt.nn.decode import BeamSearchDecoder as BeamSearchDecoder
 from graphopt.nn.decode import Decoder as Decoder
 from graphopt.nn.decode import dynamic_decode as dynamic_decode
+from graphopt.nn.functional.activation import elu as elu
+from graphopt.nn.functional.activation import relu as relu
+from graphopt.nn.functional.activation import softsign as softsign
 from graphopt.nn.functional.alignment import ctc_greedy_decoder as ctc_greedy_decoder
 from graphopt.nn.functional.alignment import edit_distance as edit_distance
 from graphopt.nn.functional.alignment import gather_tree as gather_tree
@@ -356,10 +353,12 @@ from graphopt.tensor.elementary import reciprocal as reciprocal
 from graphopt.tensor.elementary import round as round
 from graphopt.tensor.elementary import sign as sign
 from graphopt.tensor.elementary import sin as sin
+from graphopt.tensor.elementary import stanh as stanh
 from graphopt.tensor.linalg import bmm as bmm
 from graphopt.tensor.linalg import cross as cross
 from graphopt.tensor.linalg import t as t
 from graphopt.tensor.linalg import transpose as transpose
+from graphopt.tensor.logic import logical_not as logical_not
 from graphopt.tensor.manipulation import cast as cast
 from graphopt.tensor.manipulation import slice as slice
 from graphopt.tensor.math import abs as abs
@@ -367,6 +366,7 @@ from graphopt.tensor.math import erf as erf
 from graphopt.tensor.math import exp as exp
 from graphopt.tensor.math import log as log
 from graphopt.tensor.math import rsqrt as rsqrt
+from graphopt.tensor.math import scale as scale
 from graphopt.tensor.math import sqrt as sqrt
 from graphopt.tensor.math import square as square
 from graphopt.tensor.math import tanh as tanh

@@ -183,12 +183,6 @@ def logical_xor(
     return _logical("logical_xor", x, y, out, name)
 
 
-def logical_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
-    """Compute the logical not (fluid.layers.logical_not)."""
-    inputs = {"X": arguments.variable(x, "x", "logical_not")}
-    return emit_into(out, "logical_not", inputs, name=name, stop_gradient=True)
-
-
 elementwise_equal = equal
 
 

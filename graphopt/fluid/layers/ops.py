@@ -12,7 +12,6 @@ from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_softmax as _log_softmax
 from graphopt.tensor.creation import assign
-from graphopt.tensor.elementary import stanh as _stanh
 from graphopt.tensor.math import (
     binary,
     divide,
@@ -22,11 +21,6 @@ from graphopt.tensor.math import (
 )
 from graphopt.tensor.math import clip as _clip
 from graphopt.tensor.math import scale as _scale
-
-
-def relu(x: Variable, name: str | None = None) -> Variable:
-    """Compute max(0, x) (fluid.layers.relu)."""
-    return unary("relu", x, name)
 
 
 def softmax(
@@ -63,11 +57,6 @@ def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variabl
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
     """Compute x - tanh(x) (fluid.layers.tanh_shrink)."""
     return unary("tanh_shrink", x, name)
-
-
-def softsign(x: Variable, name: str | None = None) -> Variable:
-    """Compute x / (1 + |x|) (fluid.layers.softsign)."""
-    return unary("softsign", x, name)
 
 
 def softplus(
@@ -120,11 +109,6 @@ def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> 
     """Compute log(1 + exp(x)) with x clamped to ± threshold (fluid.layers.soft_relu)."""
     limit = arguments.number(threshold, "threshold", "soft_relu")
     return unary("soft_relu", x, name, threshold=limit)
-
-
-def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """Keep x above 0, and compute alpha * (exp(x) - 1) below (fluid.layers.elu)."""
-    return unary("elu", x, name, alpha=arguments.number(alpha, "alpha", "elu"))
 
 
 def selu(
@@ -196,13 +180,6 @@ def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> 
         "axis": arguments.integer(axis, "axis", "maxout"),
     }
     return unary("maxout", x, name, **attrs)
-
-
-def stanh(
-    x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None
-) -> Variable:
-    """Compute scale_b * tanh(scale_a * x) (fluid.layers.stanh)."""
-    return _stanh(x, scale_a, scale_b, name)
 
 
 def pow(x: Variable, factor: Any = 1.0, name: str | None = None) -> Variable:

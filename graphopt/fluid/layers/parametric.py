@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.frontend import arguments
-from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import made_by
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.nn.functional.input import table_padding
 from graphopt.static.nn import common, conv
+from graphopt.static.nn.norm import normalise_instances
 
 batch_norm = common.batch_norm
 conv2d = conv.conv2d
@@ -109,17 +109,8 @@ def instance_norm(
 
     The scale starts as 1 and the bias as 0; both exist whatever the attributes.
     """
-    shape = arguments.variable(input, "input", "instance_norm").shape
-    helper = LayerHelper("instance_norm", name)
-    dtype = "float32" if input.dtype == "float16" else input.dtype
-    scale_attr = as_weight_attr(param_attr, "instance_norm")
-    shift_attr = as_weight_attr(bias_attr, "instance_norm")
-    scale = helper.parameter(scale_attr, [shape[1]], dtype, default_initializer=Constant(1.0))
-    shift = helper.parameter(shift_attr, [shape[1]], dtype, is_bias=True)
-    inputs = {"X": input, "Scale": scale, "Bias": shift}
-    attrs = {"epsilon": arguments.number(epsilon, "epsilon", "instance_norm")}
-    outs = ("SavedMean", "SavedVariance", "Y")
-    return helper.emit_all("instance_norm", inputs, attrs, outs)[2]
+    arguments.variable(input, "input", "instance_norm")
+    return normalise_instances(input, epsilon, (param_attr, bias_attr), name)
 
 
 def inplace_abn(
@@ -142,7 +133,8 @@ def inplace_abn(
 
     `act_alpha` is the activation's. XLA decides whether to compute in place.
     """
-    from graphopt.fluid.layers.ops import elu, leaky_relu
+    from graphopt.fluid.layers.ops import leaky_relu
+    from graphopt.nn.functional.activation import elu
 
     options = (None, "identity", "elu", "leaky_relu")
     if act not in options:

@@ -12,10 +12,10 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import note, take_as_rows
 from graphopt.frontend.sequences import of_one_level, variable_of
+from graphopt.frontend.sub_blocks import is_array
 from graphopt.ir.program import Variable, VarKind
 from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.program.lengths import levels_of
-from graphopt.tensor.array import is_array
 from graphopt.tensor.logic import greater_than, logical_not
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, slice
 from graphopt.tensor.math import max as largest

@@ -22,7 +22,6 @@ from graphopt.tensor.creation import full, full_like
 from graphopt.tensor.manipulation import cast, expand, reshape, stack
 from graphopt.tensor.manipulation import concat as _concat
 from graphopt.tensor.manipulation import slice as _slice
-from graphopt.tensor.math import scale as _scale
 from graphopt.tensor.ranges import diag as _diag
 from graphopt.tensor.ranges import eye as _eye
 from graphopt.tensor.rearrange import flip
@@ -303,15 +302,3 @@ def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
     """Test whether x has no elements, bool of shape [1], written to `cond` if set (is_empty)."""
     answer = vector(_is_empty(x))
     return answer if cond is None else _assign(answer, cond)
-
-
-def scale(
-    x: Variable,
-    scale: Any = 1.0,
-    bias: float = 0.0,
-    bias_after_scale: bool = True,
-    act: str | None = None,
-    name: str | None = None,
-) -> Variable:
-    """Compute scale * x + bias, or scale * (x + bias) (fluid.layers.scale)."""
-    return _scale(x, scale, bias, bias_after_scale, act, name)

@@ -20,8 +20,3 @@ def register(function: Callable[..., Any]) -> int:
 def find(number: int) -> Callable[..., Any] | None:
     """Find the function with this number; None for a number of another process."""
     return _functions[number] if 0 <= number < len(_functions) else None
-
-
-def count() -> int:
-    """Count the registered functions."""
-    return len(_functions)

@@ -223,21 +223,10 @@ def _repeat(op: PdOp, given: Sequence[Sizes]) -> Found:
     return (*given[0][:at], given[0][at] * op.attr("repeats"), *given[0][at + 1 :])
 
 
-def _gather(op: PdOp, given: Sequence[Sizes]) -> Found:
-    """Infer one slice along the axis for each element of the index, whatever its shape."""
+def _replace(op: PdOp, given: Sequence[Sizes], *sizes: Amount | None) -> Found:
+    """Put sizes, or none, in place of the size along the axis."""
     at = normalize_axis(op.attr("axis"), len(given[0]))
-    return (*given[0][:at], product(given[1]), *given[0][at + 1 :])
-
-
-def _split(op: PdOp, given: Sequence[Sizes]) -> Found:
-    """Copy the sizes of the other axes; the result type has the size along the split axis."""
-    at = normalize_axis(op.attr("axis"), len(given[0]))
-    return (*given[0][:at], None, *given[0][at + 1 :])
-
-
-def _unbind(op: PdOp, given: Sequence[Sizes]) -> Found:
-    at = normalize_axis(op.attr("axis"), len(given[0]))
-    return (*given[0][:at], *given[0][at + 1 :])
+    return (*given[0][:at], *sizes, *given[0][at + 1 :])
 
 
 def _slice(op: PdOp, given: Sequence[Sizes]) -> Found:
@@ -341,19 +330,21 @@ _RULES: Mapping[type[PdOp], Rule] = {
     Embedding: _embedding,
     Expand: _expand,
     Flatten: _flatten,
-    Gather: _gather,
+    # one slice along the axis for each element of the index, whatever its shape
+    Gather: lambda op, given: _replace(op, given, product(given[1])),
     LayerNorm: _first,
     Matmul: _matmul,
     RepeatInterleave: _repeat,
     Reshape: _reshape,
     ReshapeLike: _reshape_like,
     Slice: _slice,
-    Split: _split,
+    # the result type has the size along the split axis
+    Split: lambda op, given: _replace(op, given, None),
     Squeeze: _squeeze,
     Stack: _stack,
     Tile: _tile,
     Transpose: _transpose,
     TriangleOf: _first,
-    Unbind: _unbind,
+    Unbind: lambda op, given: _replace(op, given),
     Unsqueeze: _unsqueeze,
 }

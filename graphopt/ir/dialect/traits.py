@@ -129,8 +129,3 @@ def keeps_order(op: Operation) -> bool:
 def takes_any_order(op: Operation) -> bool:
     """True for an elementwise op whose elements may come in another order or shape."""
     return op.has_trait(Elementwise) and not op.has_trait(Shown)
-
-
-def statements(op: type[Operation] | Operation) -> tuple[Statement, ...]:
-    """Return all statements that hold for an op."""
-    return tuple(op.get_traits_of_type(Statement))

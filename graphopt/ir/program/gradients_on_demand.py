@@ -42,7 +42,7 @@ def way_of(derivative: Operator) -> Way:
             else:
                 values.setdefault(name)
     made = {name for op in block.ops if any(op.input_arg_names) for name in op.output_arg_names}
-    return Way(values, [name for name in stops if name in made and _is_float(block, name)])
+    return Way(values, [name for name in stops if name in made and is_float(block, name)])
 
 
 def off_the_path(derivative: Operator) -> list[str]:
@@ -155,9 +155,10 @@ def _read_by(op: Operator) -> list[str]:
 
 def _has_gradient(block: Block, name: str) -> bool:
     variable = block.find_var(name)
-    return variable is not None and not variable.stop_gradient and _is_float(block, name)
+    return variable is not None and not variable.stop_gradient and is_float(block, name)
 
 
-def _is_float(block: Block, name: str) -> bool:
+def is_float(block: Block, name: str) -> bool:
+    """True for a variable whose type has derivatives."""
     variable = block.find_var(name)
     return variable is not None and variable.has_type and variable.dtype.is_differentiable

@@ -189,17 +189,27 @@ def add_feeds_and_fetches(program: Program, feeds: Sequence[str], fetches: Itera
         if name == "fetch" or feeds:
             block.vars.pop(name, None)
             block.create_var(name, persistable=True, kind=kind)
-    feed_ops = [
-        Operator(block, "feed", {"X": ["feed"]}, {"Out": [name]}, {"col": column})
-        for column, name in enumerate(feeds)
-    ]
+    feed_ops, fetch_ops = columns(block, feeds, enumerate(fetches))
     # Paddle inserts each feed before the earlier ones.
-    block.ops[:0] = feed_ops[::-1]
-    block.ops += [
-        Operator(block, "fetch", {"X": [name]}, {"Out": ["fetch"]}, {"col": column})
-        for column, name in enumerate(fetches)
-    ]
+    block.ops[:] = [*feed_ops[::-1], *block.ops, *fetch_ops]
     program.touch()
+
+
+def columns(
+    block: Block,
+    feeds: Sequence[str],
+    fetches: Iterable[tuple[int, str]],
+    held: Sequence[str] = ("feed", "fetch"),
+) -> tuple[list[Operator], list[Operator]]:
+    """Build the feed and fetch operators of the variables `held`, which number inputs, outputs."""
+    feed, fetch = held
+    return [
+        Operator(block, "feed", {"X": [feed]}, {"Out": [name]}, {"col": column})
+        for column, name in enumerate(feeds)
+    ], [
+        Operator(block, "fetch", {"X": [name]}, {"Out": [fetch]}, {"col": column})
+        for column, name in fetches
+    ]
 
 
 def without_training_info(program: Program, clip_extra: bool = True) -> Program:

@@ -73,12 +73,10 @@ def _losses(program: Program) -> Iterator[str]:
     if named:
         yield from (name.removesuffix(GRAD_SUFFIX) for name in marked or named)
         return
-    yield from _find_seeded_losses(ops, seeds, forward)
+    yield from _find_seeded_losses(ops, seeds)
 
 
-def _find_seeded_losses(
-    ops: list[Operator], seeds: dict[str, Operator], forward: dict[str, Operator]
-) -> Iterator[str]:
+def _find_seeded_losses(ops: list[Operator], seeds: dict[str, Operator]) -> Iterator[str]:
     """Find losses by structure: outputs whose gradient operators read a constant cotangent."""
     for op in ops:
         if not _is_gradient(op):

@@ -141,13 +141,10 @@ def _put_along_axis(rewriter: Rewriter, op: Operator) -> None:
     rewriter.broadcast(op, ("Index", "Value"), tuple(shape))
 
 
-def _positive_axis(slot: str) -> FormRule:
-    def rule(rewriter: Rewriter, op: Operator) -> None:
-        axis = int(op.attrs.get("axis", 0))
-        if axis < 0 and op.inputs.get(slot):
-            op.attrs["axis"] = axis + len(rewriter.shape(op.inputs[slot][0]))
-
-    return rule
+def _positive_axis(rewriter: Rewriter, op: Operator) -> None:
+    axis = int(op.attrs.get("axis", 0))
+    if axis < 0 and op.inputs.get("X"):
+        op.attrs["axis"] = axis + len(rewriter.shape(op.inputs["X"][0]))
 
 
 def _whole_reduction(rewriter: Rewriter, op: Operator) -> None:
@@ -295,7 +292,7 @@ _RULES: Mapping[str, FormRule] = {
     "where": _all_operands("Condition", "X", "Y"),
     "atan2": _all_operands("X1", "X2"),
     "put_along_axis": _put_along_axis,
-    "split": _positive_axis("X"),
+    "split": _positive_axis,
     "reduce_amax": _whole_reduction,
     "reduce_amin": _whole_reduction,
     "slice": _slice,

@@ -10,7 +10,7 @@ from graphopt.ir.program.array_parts import array_of
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.program.gradients_on_demand import derivative_with, way_of
 from graphopt.ir.program.kinds import LENGTHS
-from graphopt.ir.program.sub_blocks import names_in, sub_blocks
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks, upstream
 from graphopt.ir.translate.operators.updates import updates_parameters
 
 
@@ -61,7 +61,8 @@ def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
         if op.type != GRAD_TYPE:
             continue
         for name in sorted(fed.intersection(way_of(op).values)):
-            cut = _upstream(op, name).intersection(op.input("X")) - {name}
+            ops = op.block.ops
+            cut = upstream(ops[: ops.index(op)], {name}).intersection(op.input("X")) - {name}
             if cut:
                 raise ProgramError(
                     f"'{name}' is fed and not computed, but the gradient of '{min(cut)}' flows "
@@ -69,18 +70,6 @@ def _check_gradients(kept: Sequence[Operator], fed: frozenset[str]) -> None:
                     "operators instead, or run only the forward part, with "
                     "program.clone(for_test=True)"
                 )
-
-
-def _upstream(derivative: Operator, name: str) -> set[str]:
-    """Collect the names before a derivative that a value is computed from, itself included."""
-    found = {name}
-    ops = derivative.block.ops
-    for op in reversed(ops[: ops.index(derivative)]):
-        if not found.isdisjoint(op.output_arg_names):
-            found.update(op.input_arg_names)
-            for inner in sub_blocks(op):
-                found.update(names_in(inner, written=False))
-    return found
 
 
 def keep_used(program: Program, names: Iterable[str]) -> None:

@@ -10,12 +10,13 @@ from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.sub_blocks import is_array
 from graphopt.ir.program import Variable
 from graphopt.jit import settings
 from graphopt.jit.conversion import branches, conditions, loops, unknown
 from graphopt.jit.conversion.function import convert_function
 from graphopt.static.debug import Assert, Print
-from graphopt.tensor.array import array_length, is_array
+from graphopt.tensor.array import array_length
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast
 

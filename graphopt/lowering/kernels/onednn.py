@@ -170,7 +170,7 @@ def convolve_groups(x: Array, w: Array, window: FilterWindow) -> Array:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _in_groups(window: FilterWindow, x: Array, w: Array) -> Array:
-    return _called_groups(window, x.shape[3] // w.shape[2])(x, w)
+    return _called_convolution(window, x.shape[3] // w.shape[2])(x, w)
 
 
 def _in_groups_backward(
@@ -282,27 +282,16 @@ def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
 
 
 @functools.lru_cache(1024)
-def _called_convolution(window: FilterWindow) -> Any:
-    """Build the custom call of a convolution; under `vmap` XLA computes it."""
-    config = json.dumps({"onednn_conv_config": _configure(window)})
+def _called_convolution(window: FilterWindow, groups: int | None = None) -> Any:
+    """Build the custom call of a convolution, maybe in groups; under `vmap` XLA computes it."""
+    config = json.dumps({"onednn_conv_config": _configure(window, groups or 1)})
+    plain = WAYS["groups"] if groups else xla_convolution
 
     def call(x: Array, w: Array) -> Array:
         shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
         return _custom_call(_CONVOLUTION, shape, config, x, w)
 
-    return _or_plain(call, lambda x, w: xla_convolution(x, w, window))
-
-
-@functools.lru_cache(1024)
-def _called_groups(window: FilterWindow, groups: int) -> Any:
-    """Build the custom call of a convolution in groups; under `vmap` XLA computes it."""
-    config = json.dumps({"onednn_conv_config": _configure(window, groups)})
-
-    def call(x: Array, w: Array) -> Array:
-        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
-        return _custom_call(_CONVOLUTION, shape, config, x, w)
-
-    return _or_plain(call, lambda x, w: WAYS["groups"](x, w, window))
+    return _or_plain(call, lambda x, w: plain(x, w, window))
 
 
 def _configure(window: FilterWindow, groups: int = 1) -> dict[str, Any]:

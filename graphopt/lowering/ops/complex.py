@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import complex as ops
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
 
 @lowers(ops.Real)
@@ -36,25 +36,19 @@ def angle(x: Array) -> Array:
     return jnp.where(x < 0, jnp.asarray(jnp.pi, x.dtype), x * 0)
 
 
-@lowers(ops.Conj)
-def conj(x: Array) -> Array:
-    return lax.conj(x) if jnp.iscomplexobj(x) else x
-
-
-@lowers(ops.Complex)
-def complex(real: Array, imag: Array) -> Array:
-    return lax.complex(*jnp.broadcast_arrays(wide(real), wide(imag)))
+lower_each(
+    {
+        ops.Conj: lambda x: lax.conj(x) if jnp.iscomplexobj(x) else x,
+        ops.Complex: lambda real, imag: lax.complex(*jnp.broadcast_arrays(wide(real), wide(imag))),
+        ops.AsReal: lambda x: jnp.stack([lax.real(x), lax.imag(x)], -1),
+    }
+)
 
 
 @lowers(ops.AsComplex)
 def as_complex(x: Array) -> Array:
     x = wide(x)
     return lax.complex(x[..., 0], x[..., 1])
-
-
-@lowers(ops.AsReal)
-def as_real(x: Array) -> Array:
-    return jnp.stack([lax.real(x), lax.imag(x)], -1)
 
 
 # the normalization that has the same divisor in the other direction

@@ -13,7 +13,7 @@ from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt.ir.formats.seal import sealed_message
 from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Variable
-from graphopt.ir.program.sub_blocks import names_in, sub_blocks
+from graphopt.ir.program.sub_blocks import upstream
 from graphopt.ir.translate.inference import inference_program, without_training_info
 from graphopt.ir.translate.onnx.naming import is_onnx_type
 from graphopt.ir.translate.openvino_forms import to_openvino_forms
@@ -83,10 +83,5 @@ def _needed_inputs(model: LoadedModel) -> list[str]:
     """List the inputs that outputs depend on; the backward pass may read further inputs."""
     if any(op.type == "feed" for op in model.program.global_block().ops):
         return model.feed_names
-    needed = set(model.fetch_names)
-    for op in reversed(model.program.global_block().ops):
-        if not needed.isdisjoint(op.output_arg_names):
-            needed.update(op.input_arg_names)
-            for inner in sub_blocks(op):
-                needed.update(names_in(inner, written=False))
+    needed = upstream(model.program.global_block().ops, model.fetch_names)
     return [name for name in model.feed_names if name in needed]

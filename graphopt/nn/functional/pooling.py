@@ -36,22 +36,26 @@ def check_layout(data_format: str, function: str) -> None:
         )
 
 
+def _of_rows(window: dict[str, Any]) -> dict[str, Any]:
+    """Convert the windows of sequences to windows of images of height 1."""
+    wide = {key: [1, *window[key]] for key in ("ksize", "strides") if key in window}
+    if "paddings" in window:
+        wide["paddings"] = [*[0] * len(window["paddings"]), *window["paddings"]]
+    return {**window, **wide}
+
+
 def indexed_pool1d(
     x: Any, function: str, window: dict[str, Any], name: str | None
 ) -> tuple[Variable, Variable]:
     """Pool sequences, as images of height 1."""
     arguments.variable(x, "x", function)
-    wide = {key: [1, *window[key]] for key in ("ksize", "strides") if key in window}
-    if "paddings" in window:
-        wide["paddings"] = [*[0] * len(window["paddings"]), *window["paddings"]]
-    out, mask = indexed_pool(unsqueeze(x, [2]), function, {**window, **wide}, name)
+    out, mask = indexed_pool(unsqueeze(x, [2]), function, _of_rows(window), name)
     places = squeeze(mask, [2])
     places.stop_gradient = True
     return squeeze(out, [2]), places
 
 
 _IMAGES = ("NCHW", "NHWC")
-_SEQUENCES = ("NCL", "NLC")
 _VOLUMES = ("NCDHW", "NDHWC")
 
 
@@ -185,21 +189,13 @@ def _pool1d(
     function: str,
     kind: str,
     window: dict[str, Any],
-    data_format: str,
     name: str | None,
     **attrs: Any,
 ) -> Variable:
     """Pool a sequence as images of height 1."""
     arguments.variable(x, "x", function)
-    last = data_format == "NLC"
-    axis = 1 if last else 2
-    wide = {key: [1, *window[key]] for key in ("ksize", "strides") if key in window}
-    if "paddings" in window:
-        wide["paddings"] = [*[0] * len(window["paddings"]), *window["paddings"]]
-    layout = "NHWC" if last else "NCHW"
-    image = unsqueeze(x, [axis])
-    out = _pool(image, function, kind, name, **{**window, **wide, **attrs}, data_format=layout)
-    return squeeze(out, [axis])
+    image, wide = unsqueeze(x, [2]), {**_of_rows(window), **attrs}
+    return squeeze(_pool(image, function, kind, name, **wide, data_format="NCHW"), [2])
 
 
 def max_pool1d(
@@ -215,7 +211,7 @@ def max_pool1d(
     window = _window("max_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
     if return_mask:
         return indexed_pool1d(x, "max_pool1d", window, name)
-    return _pool1d(x, "max_pool1d", "max", window, "NCL", name)
+    return _pool1d(x, "max_pool1d", "max", window, name)
 
 
 def avg_pool1d(
@@ -230,7 +226,7 @@ def avg_pool1d(
     """Average each window of sequences [n, c, l] (paddle.nn.functional.avg_pool1d)."""
     window = _window("avg_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
     exclusive = arguments.flag(exclusive, "exclusive", "avg_pool1d")
-    return _pool1d(x, "avg_pool1d", "avg", window, "NCL", name, exclusive=exclusive)
+    return _pool1d(x, "avg_pool1d", "avg", window, name, exclusive=exclusive)
 
 
 def _adaptive(
@@ -294,7 +290,7 @@ def adaptive_max_pool2d(
 def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:
     """Average `output_size` windows of [n, c, l] (nn.functional.adaptive_avg_pool1d)."""
     window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_avg_pool1d", 1)}
-    return _pool1d(x, "adaptive_avg_pool1d", "avg", window, "NCL", name, adaptive=True)
+    return _pool1d(x, "adaptive_avg_pool1d", "avg", window, name, adaptive=True)
 
 
 def adaptive_max_pool1d(
@@ -304,7 +300,7 @@ def adaptive_max_pool1d(
     window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_max_pool1d", 1)}
     if return_mask:
         return indexed_pool1d(x, "adaptive_max_pool1d", {**window, "adaptive": True}, name)
-    return _pool1d(x, "adaptive_max_pool1d", "max", window, "NCL", name, adaptive=True)
+    return _pool1d(x, "adaptive_max_pool1d", "max", window, name, adaptive=True)
 
 
 lazy.join_package(globals())

@@ -87,13 +87,3 @@ def at_least(value: Any, least: int, name: str, scheduler: LRScheduler) -> int:
     if number < least:
         raise ValueError(f"{kind}(): '{name}' should be at least {least}, found {number}")
     return number
-
-
-def need_callable(value: Any, name: str, scheduler: LRScheduler) -> Any:
-    """Check a callable argument; TypeError otherwise."""
-    if not callable(value):
-        raise TypeError(
-            f"{type(scheduler).__name__}(): '{name}' should be callable, found "
-            f"{type(value).__name__}"
-        )
-    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from graphopt.optimizer.lr.base import LRScheduler, at_least, need_callable
+from graphopt.optimizer.lr.base import LRScheduler, at_least
 
 
 class NoamDecay(LRScheduler):
@@ -168,8 +168,8 @@ class StepDecay(LRScheduler):
         return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
 
 
-class LambdaDecay(LRScheduler):
-    """learning_rate * lr_lambda(epoch)."""
+class _OfFunction(LRScheduler):
+    """A rate that a function of the epoch decides."""
 
     def __init__(
         self,
@@ -178,25 +178,24 @@ class LambdaDecay(LRScheduler):
         last_epoch: int = -1,
         verbose: bool = False,
     ) -> None:
-        self.lr_lambda = need_callable(lr_lambda, "lr_lambda", self)
+        if not callable(lr_lambda):
+            raise TypeError(
+                f"{type(self).__name__}(): 'lr_lambda' should be callable, found "
+                f"{type(lr_lambda).__name__}"
+            )
+        self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
+
+
+class LambdaDecay(_OfFunction):
+    """learning_rate * lr_lambda(epoch)."""
 
     def get_lr(self) -> float:
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
-class MultiplicativeDecay(LRScheduler):
+class MultiplicativeDecay(_OfFunction):
     """learning_rate * lr_lambda(1) * … * lr_lambda(epoch)."""
-
-    def __init__(
-        self,
-        learning_rate: float,
-        lr_lambda: Callable[[int], float],
-        last_epoch: int = -1,
-        verbose: bool = False,
-    ) -> None:
-        self.lr_lambda = need_callable(lr_lambda, "lr_lambda", self)
-        super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self) -> float:
         rate = self.base_lr

@@ -141,6 +141,14 @@ def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog, *, note: str = "
         replace(op, dict(zip(op.results, new.results, strict=True)), log)
 
 
+def choose(op: PdOp, algorithm: str | Reason, log: RewriteLog, *, note: str = "") -> None:
+    """Give an op an algorithm, or log the reason to leave the op alone."""
+    if isinstance(algorithm, Reason):
+        log.declined(op, algorithm)
+    else:
+        change(op, {"algorithm": algorithm}, log, note=note)
+
+
 def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
     """Insert an op of one result before another, with its location and the name of `named`."""
     block = before.parent

@@ -24,7 +24,7 @@ from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.measured import KernelTime, Measure, discard
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change, with_attrs
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, choose, with_attrs
 from graphopt.passes.fusions.attention_kernels import (
     KERNELS,
     Asked,
@@ -62,10 +62,7 @@ class ChooseAttention(RewritePass):
                 note = ""
             else:
                 found, note = self._quickest(op, self.measure, op in twice, op in trained)
-            if isinstance(found, Reason):
-                log.declined(op, found)
-            else:
-                change(op, {"algorithm": found}, log, note=note)
+            choose(op, found, log, note=note)
         return log.outcomes
 
     def _quickest(

@@ -60,13 +60,7 @@ class ActivationOfAdd(Fusion):
         return check_activation(self.activation, match[self.activation])
 
     def build(self, match: Match) -> PdOp:
-        name, attrs = functor(match[self.activation])
-        return FusedElemwiseAddActivation.make(
-            match.value(self.x),
-            match.value(self.y),
-            functor_list=[name, "elementwise_add"],
-            **attrs,
-        )
+        return _join(self, match, 0)
 
 
 class AddOfActivation(Fusion):
@@ -81,13 +75,16 @@ class AddOfActivation(Fusion):
         return check_activation(self.activation, match[self.activation])
 
     def build(self, match: Match) -> PdOp:
-        name, attrs = functor(match[self.activation])
-        return FusedElemwiseAddActivation.make(
-            match.value(self.x),
-            match.value(self.y),
-            functor_list=["elementwise_add", name],
-            **attrs,
-        )
+        return _join(self, match, 1)
+
+
+def _join(fusion: ActivationOfAdd | AddOfActivation, match: Match, at: int) -> PdOp:
+    """Build the fused op, with the activation `at` this place of its functors."""
+    name, attrs = functor(match[fusion.activation])
+    functors = ["elementwise_add"]
+    functors.insert(at, name)
+    operands = match.value(fusion.x), match.value(fusion.y)
+    return FusedElemwiseAddActivation.make(*operands, functor_list=functors, **attrs)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class ImageWindow:
         return self._reach >= 0
 
 
-def _spatial(op: PdOp, axes: Axes, data_format: str) -> range:
+def _spatial(axes: Axes, data_format: str) -> range:
     """Return the axes of height and width; raise CannotPad when the channels are padded."""
     last = is_channels_last(data_format)
     check_free(axes, (len(axes) - 1 if last else 1,), "the axis of the channels")
@@ -104,23 +104,23 @@ def _replace_axes(axes: Axes, new: dict[int, Dim]) -> Axes:
 @carry.register(Conv2dBase)
 def _(op: Conv2dBase, padded: Padded) -> Carried:
     axes = input_axes(op, padded)
-    spatial = _spatial(op, axes, op.attr("data_format"))
+    spatial = _spatial(axes, op.attr("data_format"))
     kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))[2:]
     found = _windows(op, axes, spatial, kernel)
     sizes = {at: window.count(dim) for at, window in found.items() if (dim := axes[at])}
-    return Carried((_replace_axes(axes, sizes),), _masks(found, 0.0))
+    return Carried((_replace_axes(axes, sizes),), _masks(found))
 
 
-def _masks(found: dict[int, ImageWindow], fill: float) -> tuple[Mask, ...]:
+def _masks(found: dict[int, ImageWindow]) -> tuple[Mask, ...]:
     """Mask the axes whose last windows reach beyond the data."""
     reached = tuple(at for at, window in found.items() if window.after > 0)
-    return (Mask(0, reached, fill),) if reached else ()
+    return (Mask(0, reached, 0.0),) if reached else ()
 
 
 @carry.register(PoolBase)
 def _(op: PoolBase, padded: Padded) -> Carried:
     axes, is_mean = padded.of(op.operands[0]), op.attr("pooling_type") == "avg"
-    spatial = _spatial(op, axes, op.attr("data_format"))
+    spatial = _spatial(axes, op.attr("data_format"))
     reduced = tuple(at for at in spatial if axes[at] is not None)
     kernel: Sequence[int] = op.attr("kernel_size")
     if op.attr("global_pooling") or (op.attr("adaptive") and set(kernel) == {1}):
@@ -154,7 +154,7 @@ def _(op: PoolBase, padded: Padded) -> Carried:
 @carry.register(ConvTransposeBase)
 def _(op: ConvTransposeBase, padded: Padded) -> Carried:
     axes = input_axes(op, padded)
-    spatial = _spatial(op, axes, op.attr("data_format"))
+    spatial = _spatial(axes, op.attr("data_format"))
     kernel = shape_of(op.operands[1].type)[2:]
     found = _windows(op, axes, spatial, kernel)
     if found and op.attr("output_size"):
@@ -177,7 +177,7 @@ def _(op: ConvTransposeBase, padded: Padded) -> Carried:
 @carry.register(Interpolate)
 def _(op: Interpolate, padded: Padded) -> Carried:
     axes = input_axes(op, padded)
-    spatial = _spatial(op, axes, op.attr("data_layout"))
+    spatial = _spatial(axes, op.attr("data_layout"))
     reduced = tuple(at for at in spatial if axes[at] is not None)
     if not reduced:
         return Carried((axes,))

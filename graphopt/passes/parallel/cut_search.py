@@ -163,15 +163,6 @@ class CutSearch:
             found = min(reversed(ways), key=lambda each: each.cost)
         return _cuts(found, cost)
 
-    def all_costs(self) -> list[float]:
-        """List the costs of all choices before the horizon, to compare them with the best."""
-        candidates = [Candidate()]
-        for op in self.ops[: self.horizon]:
-            candidates = [
-                self.after(each, op, form) for each in candidates for form in self.ways(each, op)
-            ]
-        return [self._grow(each).cost for each in candidates]
-
     def ways(self, candidate: Candidate, op: Operation) -> list[CutForm | None]:
         """List whole values (None), and the forms that a piece or a product suggests."""
         axes = candidate.axes

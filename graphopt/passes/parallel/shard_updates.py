@@ -108,7 +108,7 @@ class _Sharding:
         for op in self.module.walk():
             if not isinstance(op, (Update, Dpsgd)):
                 continue
-            reason = _noise(op) if isinstance(op, Dpsgd) else self._reason(op, uniform)
+            reason = _NOISE if isinstance(op, Dpsgd) else self._reason(op, uniform)
             if reason is not None:
                 self.log.declined(op, reason)
             elif isinstance(op, Update) and self.log.allow(op):
@@ -249,12 +249,11 @@ def spread_operands(op: Update, single: Single) -> list[int]:
     return [at for name, at in single.operands.items() if is_spread(name, at)]
 
 
-def _noise(op: Dpsgd) -> Reason:
-    return Reason(
-        "noise",
-        "the update clips the whole gradient and draws noise for all of it",
-        "use another optimizer",
-    )
+_NOISE = Reason(
+    "noise",
+    "the update clips the whole gradient and draws noise for all of it",
+    "use another optimizer",
+)
 
 
 def _group_operands(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:

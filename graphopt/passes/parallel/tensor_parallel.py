@@ -59,7 +59,7 @@ class TensorParallel(RewritePass):
         log = RewriteLog(self.name)
         if self.degree > 1:
             price = Price(self.degree, self.replicas, self.rows, self.latency)
-            _Cutting(module, price, log).run()
+            Cutting(module, price, log).run()
         return log.outcomes
 
 
@@ -82,7 +82,7 @@ class _Effect:
         return f"{found}, costs {' and '.join(costs) or 'no collective of its own'}"
 
 
-class _Cutting:
+class Cutting:
     """One run of the pass."""
 
     def __init__(self, module: ModuleOp, price: Price, log: RewriteLog) -> None:
@@ -134,7 +134,7 @@ class _Cutting:
 
     # -- choice of cuts ----------------------------------------------------------------------------
 
-    def search(self, refused: Collection[SSAValue] = ()) -> CutSearch:
+    def search(self, refused: Collection[SSAValue]) -> CutSearch:
         """Build the search for parameters to cut, except the `refused` ones."""
         return CutSearch(self.block, self.price, self.held, self.active, refused)
 
@@ -343,11 +343,6 @@ class _Cutting:
         for at, port in enumerate(self.signature.results):
             axis = axes.get(port.name) if port.kind == STATE else None
             edit.set_result(at, self._value(self.end.operands[at], axis, self.end))
-
-
-def search_in(module: ModuleOp, price: Price) -> CutSearch:
-    """Build the search in a module, without regard to reasons that refuse a parameter."""
-    return _Cutting(module, price, RewriteLog(TensorParallel.name)).search()
 
 
 def _path(grad: Grad) -> list[PdOp]:

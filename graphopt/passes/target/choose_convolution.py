@@ -27,7 +27,6 @@ from graphopt.ir.dialect.differentiated import differentiated_ops
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import (
     Conv2d,
-    Conv2dBase,
     Conv3d,
     DepthwiseConv2d,
     filter_sizes,
@@ -36,7 +35,7 @@ from graphopt.ir.dialect.ops.conv import (
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, choose
 
 # for the first layer of a network: the most numbers of a filter, the most filters, and the fewest
 # positions of the result; with 48 or 64 filters XLA takes less time
@@ -68,16 +67,8 @@ class ChooseConvolution(RewritePass):
         log, trained = RewriteLog(self.name, self.numerics), differentiated_ops(module)
         for op in list(module.walk()):
             if isinstance(op, (Conv2d, Conv3d, DepthwiseConv2d)) and not op.attr("algorithm"):
-                _choose(op, log, trained=op in trained)
+                choose(op, _algorithm(op, trained=op in trained), log)
         return log.outcomes
-
-
-def _choose(op: Conv2dBase, log: RewriteLog, *, trained: bool) -> None:
-    chosen = _algorithm(op, trained=trained)
-    if isinstance(chosen, Reason):
-        log.declined(op, chosen)
-    else:
-        change(op, {"algorithm": chosen}, log)
 
 
 def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.ops.pool import Pool2d, Pool3d, PoolBase
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, choose
 
 # each position of a window is read separately; beyond this many, XLA's algorithm is as fast
 POSITIONS = {"max": 7 * 7, "avg": 3 * 3}
@@ -32,16 +32,8 @@ class ChoosePooling(RewritePass):
         log = RewriteLog(self.name, self.numerics)
         for op in list(module.walk()):
             if isinstance(op, (Pool2d, Pool3d)) and not op.attr("algorithm"):
-                _choose(op, log)
+                choose(op, _algorithm(op), log)
         return log.outcomes
-
-
-def _choose(op: PoolBase, log: RewriteLog) -> None:
-    found = _algorithm(op)
-    if isinstance(found, Reason):
-        log.declined(op, found)
-    else:
-        change(op, {"algorithm": found}, log)
 
 
 def _algorithm(op: PoolBase) -> str | Reason:

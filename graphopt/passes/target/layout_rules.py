@@ -6,7 +6,7 @@ where.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,13 +62,13 @@ def _rule(op: PdOp) -> Callable[[PdOp], ChannelsLast | None]:
     return _elementwise if takes_any_order(op) else _along
 
 
-def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], ChannelsLast | None]:
+def _by_format(name: str) -> Callable[[PdOp], ChannelsLast | None]:
     """Build the rule for ops with a property that names the layout."""
 
     def rule(op: PdOp) -> ChannelsLast | None:
         if op.attr(name) != "NCHW":
             return None
-        return ChannelsLast(tuple(images), attrs={name: "NHWC"})
+        return ChannelsLast((0,), attrs={name: "NHWC"})
 
     return rule
 

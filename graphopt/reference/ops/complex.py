@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import complex as ops
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
 
 
@@ -28,9 +28,13 @@ def angle(x: Array) -> Array:
     return np.where(x < 0, np.pi, x * 0.0)
 
 
-@rule(ops.Conj)
-def conj(x: Array) -> Array:
-    return np.conj(x)
+rule_each(
+    {
+        ops.Conj: lambda x: np.conj(x),
+        ops.AsComplex: lambda x: complex_(x[..., 0], x[..., 1]),
+        ops.AsReal: lambda x: np.stack([np.real(x), np.imag(x)], -1),
+    }
+)
 
 
 @rule(ops.Complex)
@@ -39,16 +43,6 @@ def complex_(real: Array, imag: Array) -> Array:
     out = np.empty(real.shape, np.complex128)
     out.real, out.imag = real, imag
     return out
-
-
-@rule(ops.AsComplex)
-def as_complex(x: Array) -> Array:
-    return complex_(x[..., 0], x[..., 1])
-
-
-@rule(ops.AsReal)
-def as_real(x: Array) -> Array:
-    return np.stack([np.real(x), np.imag(x)], -1)
 
 
 # Fourier transforms -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import random as ops
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
 
 
@@ -38,9 +38,14 @@ def uniform(shape: Sequence[int], min: float, max: float, draw: Any) -> Array:
     return draw().uniform(min, max, tuple(shape))
 
 
-@rule(ops.Gaussian)
-def gaussian(shape: Sequence[int], mean: float, std: float, draw: Any) -> Array:
-    return draw().normal(mean, std, tuple(shape))
+rule_each(
+    {
+        ops.Gaussian: lambda shape, mean, std, draw: draw().normal(mean, std, tuple(shape)),
+        ops.RandomIntegers: lambda shape, low, high, draw: draw().integers(low, high, tuple(shape)),
+        ops.Permutation: lambda n, draw: draw().permutation(n),
+        ops.Bernoulli: lambda x, draw: (draw().random(x.shape) < x) * 1.0,
+    }
+)
 
 
 @rule(ops.TruncatedGaussian)
@@ -54,18 +59,3 @@ def truncated_gaussian(
     high = normal.cdf(mean + 2 * std if b is None else b)
     uniform = draw().uniform(low, high, tuple(shape))
     return np.vectorize(normal.inv_cdf, otypes=["float64"])(np.clip(uniform, 1e-16, 1 - 1e-16))
-
-
-@rule(ops.RandomIntegers)
-def randint(shape: Sequence[int], low: int, high: int, draw: Any) -> Array:
-    return draw().integers(low, high, tuple(shape))
-
-
-@rule(ops.Permutation)
-def randperm(n: int, draw: Any) -> Array:
-    return draw().permutation(n)
-
-
-@rule(ops.Bernoulli)
-def bernoulli(x: Array, draw: Any) -> Array:
-    return (draw().random(x.shape) < x) * 1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import rearrange as ops
 from graphopt.ir.dtypes import DType, convert_as_x86
-from graphopt.reference.registry import rule
+from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
 
 Ints = Sequence[int]
@@ -25,14 +25,13 @@ def tile(x: Array, repeat_times: Ints) -> Array:
     return x
 
 
-@rule(ops.RepeatInterleave)
-def repeat_interleave(x: Array, repeats: int, axis: int) -> Array:
-    return np.repeat(x, repeats, axis % x.ndim)
-
-
-@rule(ops.Flip)
-def flip(x: Array, axis: Ints) -> Array:
-    return np.flip(x, tuple({a % x.ndim for a in axis}))
+rule_each(
+    {
+        ops.RepeatInterleave: lambda x, repeats, axis: np.repeat(x, repeats, axis % x.ndim),
+        ops.Flip: lambda x, axis: np.flip(x, tuple({a % x.ndim for a in axis})),
+        ops.ExpandAs: lambda x, y: np.broadcast_to(x, y.shape),
+    }
+)
 
 
 @rule(ops.Roll)
@@ -85,11 +84,6 @@ def set_value(
     if not place.size:
         return input
     return np.where(numbers >= 0, np.take(flat, np.maximum(numbers, 0), 0), input)
-
-
-@rule(ops.ExpandAs)
-def expand_as(x: Array, y: Array) -> Array:
-    return np.broadcast_to(x, y.shape)
 
 
 @rule(ops.Meshgrid)

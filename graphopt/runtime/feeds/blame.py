@@ -44,7 +44,7 @@ def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | 
     wrong = unknown_names(program, feed)
     if isinstance(error, FeedError):
         return type(error)(f"{error}; {wrong}") if wrong else None
-    operator = _computing(error)
+    operator, _ = _computing(error)
     if isinstance(error, ProgramError) and operator and operator not in str(error):
         return type(error)(f"{error} (while computing {operator})")
     if isinstance(error, (TypeError, ValueError)) and not isinstance(error, GraphoptError):
@@ -114,8 +114,7 @@ def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
 
 def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     """Describe feeds that an operator cannot compute with, although its type rule passed."""
-    operator = _computing(error)
-    said = _refusal(error)
+    operator, said = _computing(error)
     if not operator or not (said or _is_of_jax(error)):
         return None
     shapes = {
@@ -128,16 +127,14 @@ def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     return FeedError(f"the feeds {what}: {shown}; {operator} cannot compute with them: {reason}")
 
 
-def _computing(error: Exception) -> str:
-    """Read from the notes which operation raised, with its result and line; "" if none did."""
-    notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
-    return next(notes, "").partition("\n")[0].removeprefix(_COMPUTING)
+def _computing(error: Exception) -> tuple[str, str]:
+    """Read from the notes which operation raised, with its result and line; "" if none did.
 
-
-def _refusal(error: Exception) -> str:
-    """Read the type rule's objection to the actual sizes from the notes; "" if none."""
+    The second text is the type rule's objection to the actual sizes; "" if none.
+    """
     notes = (note for note in getattr(error, "__notes__", ()) if note.startswith(_COMPUTING))
-    return next(notes, "").partition("\n")[2]
+    first, _, objection = next(notes, "").partition("\n")
+    return first.removeprefix(_COMPUTING), objection
 
 
 def _is_of_jax(error: Exception) -> bool:

@@ -68,16 +68,22 @@ def instance_norm(
         raise ValueError(f"instance_norm(): 'input' should have rank 2 to 5, found {list(shape)}")
     if param_attr is False and bias_attr is not False:
         raise ValueError("instance_norm(): param_attr and bias_attr must be False together")
-    helper = LayerHelper("instance_norm", name)
+    given = (param_attr, bias_attr) if param_attr and bias_attr else ()
+    return normalise_instances(input, epsilon, given, name)
+
+
+def normalise_instances(
+    input: Variable, epsilon: float, given: tuple[Any, ...], name: str | None
+) -> Variable:
+    """Emit an `instance_norm`, with a scale and a bias if their attributes are given."""
+    helper, size = LayerHelper("instance_norm", name), [input.shape[1]]
     dtype = "float32" if input.dtype == "float16" else input.dtype
     inputs = {"X": input}
-    if param_attr and bias_attr:
-        scale_attr = as_weight_attr(param_attr, "instance_norm")
-        bias = as_weight_attr(bias_attr, "instance_norm")
-        inputs["Scale"] = helper.parameter(
-            scale_attr, [shape[1]], dtype, default_initializer=Constant(1.0)
-        )
-        inputs["Bias"] = helper.parameter(bias, [shape[1]], dtype, is_bias=True)
+    if given:
+        scale, bias = (as_weight_attr(attr, "instance_norm") for attr in given)
+        one = Constant(1.0)
+        inputs["Scale"] = helper.parameter(scale, size, dtype, default_initializer=one)
+        inputs["Bias"] = helper.parameter(bias, size, dtype, is_bias=True)
     attrs = {"epsilon": arguments.number(epsilon, "epsilon", "instance_norm")}
     outs = ("SavedMean", "SavedVariance", "Y")
     return helper.emit_all("instance_norm", inputs, attrs, outs)[2]

@@ -36,6 +36,7 @@ from graphopt.ir.program import (
     VarKind,
 )
 from graphopt.ir.program.location import Location
+from graphopt.ir.translate.inference import columns
 from graphopt.ir.translate.onnx.naming import OPSET, operator_type
 
 # The most numbers of a tensor in the program: shapes, axes, bounds, slopes. Others are parameters.
@@ -408,14 +409,7 @@ class OnnxImporter:
         for kind, name in held.items():
             number = VarKind.FEED_MINIBATCH if kind == "feed" else VarKind.FETCH_LIST
             block.vars[name] = Variable(block, name, persistable=True, kind=number)
-        before = [
-            Operator(block, "feed", {"X": [held["feed"]]}, {"Out": [name]}, {"col": column})
-            for column, name in enumerate(feeds)
-        ]
-        after = [
-            Operator(block, "fetch", {"X": [name]}, {"Out": [held["fetch"]]}, {"col": column})
-            for column, name in enumerate(fetches)
-        ]
+        before, after = columns(block, feeds, enumerate(fetches), list(held.values()))
         for op in (*before, *after):
             op.attr_kinds = {"col": AttrKind.INT}
         block.ops = [*before, *block.ops, *after]

@@ -24,6 +24,7 @@ from graphopt.ir.formats.pir.rows import Operand, PirRow, base_name, row_of
 from graphopt.ir.formats.pir.sound import check_operators
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp, PirProgram, PirType
 from graphopt.ir.program import AttrKind, Block, Operator, OpRole, Program, Variable, VarKind
+from graphopt.ir.translate.inference import columns
 
 _NULL = PirType("NULL")
 # One list may be an operand of every operator, and each operator names all its elements.
@@ -297,14 +298,7 @@ class Importer:
         block = self.program.global_block()
         for name, kind in (("feed", VarKind.FEED_MINIBATCH), ("fetch", VarKind.FETCH_LIST)):
             block.vars.setdefault(name, Variable(block, name, persistable=True, kind=kind))
-        feeds = [
-            Operator(block, "feed", {"X": ["feed"]}, {"Out": [name]}, {"col": column})
-            for column, name in enumerate(self.feeds)
-        ]
-        fetches = [
-            Operator(block, "fetch", {"X": [name]}, {"Out": ["fetch"]}, {"col": column})
-            for column, name in self.fetches
-        ]
+        feeds, fetches = columns(block, self.feeds, self.fetches)
         for op in (*feeds, *fetches):
             op.attr_kinds = {"col": AttrKind.INT}
         block.ops = [*feeds, *block.ops, *fetches]

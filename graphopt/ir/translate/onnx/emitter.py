@@ -181,8 +181,11 @@ class OnnxEmitter(Emitter):
         """Return the size of `x` along an axis; a 0-D value if the size is open."""
         if shape_of(x.type)[axis] != UNKNOWN:
             return shape_of(x.type)[axis]
-        cut = {"axes": (0,), "starts": (axis,), "ends": (axis + 1,), "decrease_axis": (0,)}
-        return self(Slice, self.shape(x), **cut)
+        return self.element(self.shape(x), axis)
+
+    def element(self, x: SSAValue, at: int) -> SSAValue:
+        """Take one element along the first axis."""
+        return self(Slice, x, axes=(0,), starts=(at,), ends=(at + 1,), decrease_axis=(0,))
 
     def numbers_to(self, length: SSAValue | int) -> SSAValue:
         """Emit 0, 1, 2, ... below a length, as int64."""

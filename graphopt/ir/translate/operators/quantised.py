@@ -133,9 +133,7 @@ def fake_range(emit: Emitter) -> Written:
 @translates("quantize_linear")
 def quantize_linear(emit: Emitter) -> Written:
     """Quantize x / scale to whole steps."""
-    emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
-    _check_zero(emit)
-    x, scale = emit.input("X"), emit.input("Scale")
+    x, scale = _operands(emit)
     if emit.attr("only_observer"):
         return emit.results(Y=x)
     if not emit.attr("is_test"):
@@ -149,9 +147,7 @@ def quantize_linear(emit: Emitter) -> Written:
 @translates("dequantize_linear")
 def dequantize_linear(emit: Emitter) -> Written:
     """Multiply whole steps by the scale."""
-    emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
-    _check_zero(emit)
-    x, scale = emit.input("X"), emit.input("Scale")
+    x, scale = _operands(emit)
     if emit.attr("only_observer"):
         return emit.results(Y=x)
     x = emit.like(x, scale)
@@ -159,13 +155,15 @@ def dequantize_linear(emit: Emitter) -> Written:
     return emit.results(Y=_restore(emit, x, fitted))
 
 
-def _check_zero(emit: Emitter) -> None:
-    """Check the dtype of the zero point, whose value Paddle's kernels ignore."""
+def _operands(emit: Emitter) -> tuple[SSAValue, SSAValue]:
+    """Read tensor and scale; check the dtype of the zero point, whose value Paddle ignores."""
+    emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     zero = emit.optional("ZeroPoint")
     if zero is not None and not dtype_of(zero.type).startswith(("float", "int")):
         raise ProgramError(
             f"a zero point should be a signed integer or float, found {dtype_of(zero.type)}"
         )
+    return emit.input("X"), emit.input("Scale")
 
 
 @translates("fake_dequantize_max_abs", "dequantize_abs_max")

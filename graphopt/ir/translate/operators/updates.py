@@ -78,7 +78,7 @@ def _update(emit: Emitter, row: DialectRow, *more: SSAValue) -> Written:
     if master is not None:
         operands[0] = emit.read(master)
         operands[1] = emit(Cast, operands[1], dtype=dtype_of(operands[0].type))
-    written = without.by_row(*operands, *more, row=row, **_attrs(op, row))
+    written = without.by_row(*operands, *more, row=row, **_attrs(op))
     if master is not None:
         (param,) = op.output(row.outputs[0])
         moved = written[param]
@@ -98,7 +98,7 @@ def _rate_of_one(emit: Emitter) -> SSAValue:
     return emit(Full, shape=(1,), value=1.0, dtype=dtype)
 
 
-def _attrs(op: Operator, row: DialectRow) -> dict[str, Any]:
+def _attrs(op: Operator) -> dict[str, Any]:
     """Collect the attributes that `pd` states in another way.
 
     The weight decay of lars_momentum is a list of one number for each parameter. The version of the

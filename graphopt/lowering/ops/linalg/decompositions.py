@@ -12,13 +12,19 @@ from jax.scipy import linalg
 
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
 from graphopt.lowering.ops.base import Array, compute_wide, wide
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
-
-@lowers(ops.Det)
-@compute_wide
-def det(x: Array) -> Array:
-    return jnp.linalg.det(x)
+lower_each(
+    {
+        ops.Det: compute_wide(lambda x: jnp.linalg.det(x)),
+        ops.Eigvalsh: lambda x, UPLO: eigh(x, UPLO)[0],
+        ops.Eig: lambda x: _eig(wide(x)),
+        ops.Eigvals: lambda x: _eig(wide(x))[0],
+        ops.MatrixPower: compute_wide(lambda x, n: jnp.linalg.matrix_power(x, n)),
+        ops.MatrixExp: compute_wide(lambda x: linalg.expm(x)),
+        ops.MultiDot: lambda x: jnp.linalg.multi_dot(x),
+    }
+)
 
 
 @lowers(ops.Slogdet)
@@ -55,11 +61,6 @@ def eigh(x: Array, UPLO: str) -> tuple[Array, Array]:
     return values.astype(jnp.finfo(x.dtype).dtype), vectors.astype(x.dtype)
 
 
-@lowers(ops.Eigvalsh)
-def eigvalsh(x: Array, UPLO: str) -> Array:
-    return eigh(x, UPLO)[0]
-
-
 @partial(jax.custom_jvp)
 def _eig(x: Array) -> tuple[Array, Array]:
     values, vectors = jnp.linalg.eig(x)
@@ -80,16 +81,6 @@ def _eig_jvp(
     along = jnp.sum(jnp.conj(vectors) * moved, -2, keepdims=True).real
     change = moved - vectors * along
     return (values, vectors), (jnp.diagonal(inner, axis1=-2, axis2=-1), change)
-
-
-@lowers(ops.Eig)
-def eig(x: Array) -> tuple[Array, Array]:
-    return _eig(wide(x))
-
-
-@lowers(ops.Eigvals)
-def eigvals(x: Array) -> Array:
-    return _eig(wide(x))[0]
 
 
 @lowers(ops.Lu)
@@ -164,18 +155,6 @@ def cholesky_solve(x: Array, y: Array, upper: bool) -> Array:
     return linalg.cho_solve((factor, not upper), b).astype(x.dtype)
 
 
-@lowers(ops.MatrixPower)
-@compute_wide
-def matrix_power(x: Array, n: int) -> Array:
-    return jnp.linalg.matrix_power(x, n)
-
-
-@lowers(ops.MatrixExp)
-@compute_wide
-def matrix_exp(x: Array) -> Array:
-    return linalg.expm(x)
-
-
 @lowers(ops.MatrixRank)
 def matrix_rank(
     x: Array, tol_tensor: Array | None, tol: float, hermitian: bool, use_default_tol: bool
@@ -192,8 +171,3 @@ def matrix_rank(
     else:
         bound = jnp.asarray(tol, sizes.dtype)
     return jnp.sum(sizes > bound[..., None], -1, dtype=np.int64)
-
-
-@lowers(ops.MultiDot)
-def multi_dot(x: tuple[Array, ...]) -> Array:
-    return jnp.linalg.multi_dot(x)

@@ -9,7 +9,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.linalg import matrices as ops
 from graphopt.lowering.ops.base import Array, compute_wide, constant, wide
-from graphopt.lowering.registry import lowers
+from graphopt.lowering.registry import lower_each, lowers
 
 
 @jax.custom_jvp
@@ -32,21 +32,19 @@ def cholesky(x: Array, upper: bool) -> Array:
     return _cholesky(x.mT.conj()).mT.conj() if upper else _cholesky(x)
 
 
-@lowers(ops.Inverse)
-@compute_wide
-def inverse(x: Array) -> Array:
-    return jnp.linalg.inv(x)
+lower_each(
+    {
+        ops.Inverse: compute_wide(lambda x: jnp.linalg.inv(x)),
+        ops.Diagonal: lambda input, offset, axis1, axis2: jnp.diagonal(input, offset, axis1, axis2),
+        ops.Einsum: lambda inputs, equation: jnp.einsum(equation, *inputs),
+    }
+)
 
 
 @lowers(ops.Cross)
 def cross(x: Array, y: Array, axis: int) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
     return jnp.cross(wide(x), wide(y), axis=ops.cross_axis(x.shape, axis)).astype(x.dtype)
-
-
-@lowers(ops.Diagonal)
-def diagonal(input: Array, offset: int, axis1: int, axis2: int) -> Array:
-    return jnp.diagonal(input, offset, axis1, axis2)
 
 
 @lowers(ops.Trace)
@@ -61,8 +59,3 @@ def diag(x: Array, offset: int, padding_value: float) -> Array:
     matrix = jnp.diag(x, offset)
     on = jnp.eye(*matrix.shape, k=offset, dtype=bool)
     return jnp.where(on, matrix, constant(padding_value, x.dtype))
-
-
-@lowers(ops.Einsum)
-def einsum(inputs: tuple[Array, ...], equation: str) -> Array:
-    return jnp.einsum(equation, *inputs)

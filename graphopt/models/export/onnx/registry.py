@@ -63,10 +63,15 @@ def can_be_written(op_class: type[PdOp]) -> bool:
     return op_class in ENTRIES or op_class in COMPLEX
 
 
-def exports_as(operators: Mapping[type[PdOp], str], wide: bool = False) -> None:
+def exports_each(rules: Mapping[type[PdOp], Rule], wide: bool = False) -> None:
+    """Register rules of one expression."""
+    for op_class, rule in rules.items():
+        exports(op_class, wide=wide)(rule)
+
+
+def exports_as(operators: Mapping[type[PdOp], str]) -> None:
     """Register ops that map to one operator with the same operands and no attributes."""
-    for op_class, name in operators.items():
-        exports(op_class, wide=wide)(_one_node(name))
+    exports_each({op_class: _one_node(name) for op_class, name in operators.items()})
 
 
 def _one_node(name: str) -> Rule:

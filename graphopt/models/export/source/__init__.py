@@ -105,9 +105,9 @@ def source_of(
         body="\n\n\n".join([*helpers, body]),
         weights=weights,
         x64='jax.config.update("jax_enable_x64", True)\n\n' if program.is_wide else "",
-        inputs=_inputs(program.inputs, style),
+        inputs=_inputs(program.inputs),
         names=", ".join(names),
-        read=_read(program, style) if has_weights else "",
+        read=_read(program) if has_weights else "",
         load=load if has_weights else "{}",
         make_weights=_MAKE_WEIGHTS.format(load=load) if has_weights else _NO_WEIGHTS,
         set_weights=_SET_WEIGHTS if has_weights else "",
@@ -117,7 +117,7 @@ def source_of(
     return re.sub(r"\n{4,}", "\n\n\n", text)
 
 
-def _read(program: SourceProgram, style: str) -> str:
+def _read(program: SourceProgram) -> str:
     """Compose the function that reads weights, for the dtypes in use."""
     own = dict.fromkeys(_NAMES[dtype] for dtype in program.dtypes)
     names = {
@@ -188,7 +188,7 @@ def _imports(text: str, style: str, has_weights: bool) -> str:
     return "\n".join([*lines, *([""] if lines else []), *third])
 
 
-def _inputs(inputs: Sequence[Port], style: str) -> str:
+def _inputs(inputs: Sequence[Port]) -> str:
     rows: list[str] = []
     for port in inputs:
         sizes = [None if size < 0 else size for size in port.shape]

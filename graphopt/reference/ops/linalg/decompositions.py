@@ -9,7 +9,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops.linalg import decompositions as ops
 from graphopt.ir.dialect.ops.linalg.matrices import Cholesky, Inverse
-from graphopt.reference.registry import Unsupported, rule
+from graphopt.reference.registry import Unsupported, rule, rule_each
 from graphopt.reference.tape import Array, value_of
 
 
@@ -43,14 +43,13 @@ def cholesky(x: Array, upper: bool) -> Array:
     return _adjoint(factor) if upper else factor
 
 
-@rule(Inverse)
-def inverse(x: Array) -> Array:
-    return _apply_to_matrices("pd.inverse", np.linalg.inv, x)
-
-
-@rule(ops.Det)
-def det(x: Array) -> Array:
-    return _apply_to_matrices("pd.det", np.linalg.det, x)
+rule_each(
+    {
+        Inverse: lambda x: _apply_to_matrices("pd.inverse", np.linalg.inv, x),
+        ops.Det: lambda x: _apply_to_matrices("pd.det", np.linalg.det, x),
+        ops.MultiDot: lambda x: functools.reduce(np.matmul, x),
+    }
+)
 
 
 @rule(ops.Slogdet)
@@ -100,8 +99,3 @@ def matrix_power(x: Array, n: int) -> Array:
 def eigvalsh(x: Array, UPLO: str) -> Array:
     lower = np.linalg.eigvalsh
     return _apply_to_matrices("pd.eigvalsh", lower, _adjoint(x) if UPLO == "U" else x)
-
-
-@rule(ops.MultiDot)
-def multi_dot(x: tuple[Array, ...]) -> Array:
-    return functools.reduce(np.matmul, x)

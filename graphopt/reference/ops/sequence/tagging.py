@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.sequence import tagging as ops
+from graphopt.reference.ops.reduce import logsumexp
 from graphopt.reference.ops.sequence.rows import rows_of
 from graphopt.reference.registry import Unsupported, rule
 from graphopt.reference.tape import Array, value_of
@@ -28,12 +29,6 @@ def _tags(label: Array, lengths: Array, padded: bool) -> list[list[int]]:
     return [[flat[row] for row in rows] for rows in rows_of(lengths)]
 
 
-def _log_of_sum(x: Array, axis: int) -> Array:
-    top = np.max(value_of(x), axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)  # inf - inf would be NaN
-    return np.log(np.sum(np.exp(x - top), axis=axis)) + np.squeeze(top, axis)
-
-
 @rule(ops.LinearChainCrf)
 def linear_chain_crf(emission: Array, transition: Array, label: Array, lengths: Array) -> Array:
     start, end, between = transition[0], transition[1], transition[2:]
@@ -45,9 +40,9 @@ def linear_chain_crf(emission: Array, transition: Array, label: Array, lengths: 
             continue
         ahead, own = start + scores[0], start[path[0]] + scores[0][path[0]]
         for row, old, new in zip(scores[1:], path[:-1], path[1:], strict=True):
-            ahead = row + _log_of_sum(np.reshape(ahead, (-1, 1)) + between, 0)
+            ahead = row + logsumexp(np.reshape(ahead, (-1, 1)) + between, (0,), False)
             own = own + row[new] + between[old, new]
-        out.append(_log_of_sum(ahead + end, 0) - own - end[path[-1]])
+        out.append(logsumexp(ahead + end, (0,), False) - own - end[path[-1]])
     return np.reshape(np.stack(out), (-1, 1)) if out else np.zeros((0, 1))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops.update import sparse as ops
-from graphopt.reference.ops.update.basic import adagrad, adamw, scalar, sgd
+from graphopt.reference.ops.update.basic import adagrad, adam, adamw, sgd
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -37,14 +37,9 @@ def sparse_adam(
     epsilon: float,
     uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
-    first = beta1 * moment1 + (1.0 - beta1) * grad
-    second = beta2 * moment2 + (1.0 - beta2) * grad * grad
-    power1, power2 = beta1_pow * beta1, beta2_pow * beta2
-    unbias = np.sqrt(1.0 - scalar(power2))
-    rate = scalar(learning_rate) * unbias / (1.0 - scalar(power1))
-    small = epsilon if uncorrected_epsilon else epsilon * unbias
-    moved = param - rate * first / (np.sqrt(second) + small)
-    new = moved, first, second, power1, power2
+    powers = beta1_pow * beta1, beta2_pow * beta2
+    given = (param, grad, learning_rate, moment1, moment2, *powers, None)
+    new = (*adam(*given, beta1, beta2, epsilon, uncorrected_epsilon)[:3], *powers)
     return choose_rows(looked_up, new, param=param, moment1=moment1, moment2=moment2)
 
 

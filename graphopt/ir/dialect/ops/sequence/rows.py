@@ -182,6 +182,14 @@ class SequenceSlice(DataSizedOp):
         return like(x, shape=(UNKNOWN, *shape_of(x)[1:]))
 
 
+def _infer_tokens(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    check_integer("x", x)
+    check_sequences(x, lengths)
+    if shape_of(x)[1:] not in ((), (1,), (UNKNOWN,)):
+        raise ProgramError(f"expected tokens [n] or [n, 1], found {show(x)}")
+    return like(x, shape=(UNKNOWN, *shape_of(x)[1:])), lengths
+
+
 @irdl_op_definition
 class SequenceErase(DataSizedOp):
     """The numbers not among the tokens, and the remaining lengths. Paddle: sequence_erase."""
@@ -193,13 +201,7 @@ class SequenceErase(DataSizedOp):
     out_lengths = result_def(TENSOR)
     tokens = integers(())
 
-    @staticmethod
-    def infer(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        check_integer("x", x)
-        check_sequences(x, lengths)
-        if shape_of(x)[1:] not in ((), (1,), (UNKNOWN,)):
-            raise ProgramError(f"expected tokens [n] or [n, 1], found {show(x)}")
-        return like(x, shape=(UNKNOWN, *shape_of(x)[1:])), lengths
+    infer = staticmethod(_infer_tokens)
 
 
 @irdl_op_definition
@@ -217,13 +219,7 @@ class SequenceAlign(DataSizedOp):
     blank = integer(0)
     merge_repeated = flag(True)
 
-    @staticmethod
-    def infer(x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        check_integer("x", x)
-        check_sequences(x, lengths)
-        if shape_of(x)[1:] not in ((), (1,), (UNKNOWN,)):
-            raise ProgramError(f"expected tokens [n] or [n, 1], found {show(x)}")
-        return like(x, shape=(UNKNOWN, *shape_of(x)[1:])), lengths
+    infer = staticmethod(_infer_tokens)
 
 
 @irdl_op_definition

@@ -48,17 +48,12 @@ def non_max_suppression(
     corners = _corners(emit, boxes, by_center=bool(center_point_box))
     parts: list[SSAValue] = []
     for image in range(images):
-        own = _row(emit, corners, image)
-        rows = _row(emit, scores, image)
+        own = emit.element(corners, image)
+        rows = emit.element(scores, image)
         for kind in range(classes):
-            best = _best(emit, own, _row(emit, rows, kind), threshold, floor, limit)
+            best = _best(emit, own, emit.element(rows, kind), threshold, floor, limit)
             parts.append(_add_numbers(emit, best, image, kind))
     return parts[0] if len(parts) == 1 else emit(Concat, parts, axis=0)
-
-
-def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
-    cut = {"axes": (0,), "starts": (at,), "ends": (at + 1,), "decrease_axis": (0,)}
-    return emit(Slice, x, **cut)
 
 
 def _corners(emit: OnnxEmitter, boxes: SSAValue, *, by_center: bool) -> SSAValue:

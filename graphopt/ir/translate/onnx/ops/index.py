@@ -190,7 +190,7 @@ def gather_nd(
     emit: OnnxEmitter, x: SSAValue, indices: SSAValue, *, batch_dims: int = 0
 ) -> SSAValue:
     if batch_dims:
-        indices = _with_batches(emit, x, indices, batch_dims)
+        indices = _with_batches(emit, indices, batch_dims)
     sizes = [_size(emit, x, i, indices) for i in range(shape(indices)[-1])]
     return emit(scatter.GatherNd, x, _each_from_start(emit, indices, sizes))
 
@@ -210,7 +210,7 @@ def _each_from_start(
     return from_start(emit, indices, whole)
 
 
-def _with_batches(emit: OnnxEmitter, x: SSAValue, indices: SSAValue, count: int) -> SSAValue:
+def _with_batches(emit: OnnxEmitter, indices: SSAValue, count: int) -> SSAValue:
     """Prepend the batch coordinates to the indices."""
     sizes = emit.sizes(indices, "the sizes of its indices")
     parts: list[SSAValue] = []

@@ -147,10 +147,6 @@ def mean(emit: OnnxEmitter, *operands: SSAValue) -> SSAValue:
 
 
 @reads("Round")
-def round_(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
-    return half_to_even(emit, x)
-
-
 def half_to_even(emit: OnnxEmitter, x: SSAValue) -> SSAValue:
     """Round half to even; `pd.round` rounds half away from zero."""
     down = emit(elementary.Floor, x)

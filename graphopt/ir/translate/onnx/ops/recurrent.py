@@ -46,11 +46,11 @@ class _Weights:
 
     def product(self, emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
         """Multiply `x` by one direction's weights; if they are quantized, quantize all of `x`."""
-        values = _row(emit, self.values, at)
+        values = emit.element(self.values, at)
         if self.scale is None:
             return emit(Matmul, x, values, transpose_y=True)
-        zero = None if self.zero is None else _row(emit, self.zero, at)
-        return dynamic_product(emit, x, values, _row(emit, self.scale, at), zero)
+        zero = None if self.zero is None else emit.element(self.zero, at)
+        return dynamic_product(emit, x, values, emit.element(self.scale, at), zero)
 
 
 @dataclass
@@ -124,7 +124,7 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
     biases: list[SSAValue] = []
     for i in range(network.directions):
         weights += [
-            _reorder_gates(network, _row(emit, w.values, i))
+            _reorder_gates(network, emit.element(w.values, i))
             for w in (network.weights, network.recurrent)
         ]
         biases += _biases(network, i)
@@ -147,12 +147,6 @@ def _as_op(network: _Network) -> Sequence[SSAValue]:
     return [emit.transpose(out, (0, 2, 1, 3)), *found[1:]]
 
 
-def _row(emit: OnnxEmitter, x: SSAValue, at: int) -> SSAValue:
-    """Slice the part of one direction."""
-    cut = {"axes": (0,), "starts": (at,), "ends": (at + 1,), "decrease_axis": (0,)}
-    return emit(Slice, x, **cut)
-
-
 def _part(emit: OnnxEmitter, x: SSAValue, at: int, size: int, axis: int = 0) -> SSAValue:
     """Slice one of equal parts along an axis."""
     cut = {"axes": (axis,), "starts": (at * size,), "ends": ((at + 1) * size,)}
@@ -173,7 +167,7 @@ def _biases(network: _Network, at: int) -> list[SSAValue]:
     emit, size = network.emit, _GATES[network.kind] * network.hidden
     if network.bias is None:
         return [emit(Full, shape=(size,), value=0.0, dtype=dtype(network.x))] * 2
-    row = _row(emit, network.bias, at)
+    row = emit.element(network.bias, at)
     return [_reorder_gates(network, _part(emit, row, i, size)) for i in (0, 1)]
 
 
@@ -193,7 +187,7 @@ def _scan_steps(network: _Network) -> Sequence[SSAValue]:
 def _direction(network: _Network, at: int, *, is_back: bool) -> tuple[SSAValue, list[SSAValue]]:
     """Emit a scan for one direction; return the outputs of all steps and the last states."""
     emit, x, lengths = network.emit, network.x, network.lengths
-    states = [_beside(emit, _row(emit, state, at), x) for state in network.states]
+    states = [_beside(emit, emit.element(state, at), x) for state in network.states]
     cell, memories = _Cell(network, at), list(states)
     masks = [] if lengths is None else [_inside(emit, x, lengths)]
     # All sequences of a step share one scale. So a reverse scan begins with the last step of each
@@ -255,11 +249,11 @@ class _Cell:
         size = _GATES[network.kind] * network.hidden
         self.biases: list[SSAValue] | None = None
         if network.bias is not None:
-            row = _row(emit, network.bias, at)
+            row = emit.element(network.bias, at)
             self.biases = [_part(emit, row, i, size) for i in (0, 1)]
         self.peepholes: list[SSAValue] = []
         if network.peepholes is not None:
-            row = _row(emit, network.peepholes, at)
+            row = emit.element(network.peepholes, at)
             self.peepholes = [_part(emit, row, i, network.hidden) for i in range(3)]
         count = len(network.activations) // network.directions
         self.curves = [self._curve(at * count + i) for i in range(count)]
@@ -333,7 +327,7 @@ class _Cell:
             inner = emit(
                 Matmul,
                 emit(Multiply, r, hidden),
-                _part(emit, _row(emit, self.network.recurrent.values, self.at), 2, size),
+                _part(emit, emit.element(self.network.recurrent.values, self.at), 2, size),
                 transpose_y=True,
             )
             if self.biases is not None:

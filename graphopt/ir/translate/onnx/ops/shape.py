@@ -66,10 +66,10 @@ def reshape(
         if -1 in numbers:
             raise emit.refuse("the shape has both 0 and -1")
         return emit(Full, shape=numbers, value=0.0, dtype=dtype(x))
-    return emit.to_shape(x, _whole(emit, x, numbers))
+    return emit.to_shape(x, _whole(x, numbers))
 
 
-def _whole(emit: OnnxEmitter, x: SSAValue, numbers: Sequence[int]) -> tuple[int, ...]:
+def _whole(x: SSAValue, numbers: Sequence[int]) -> tuple[int, ...]:
     """Resolve -1 in the sizes if `x` is known to have no elements, as an op could not infer it."""
     sizes = shape(x)
     if UNKNOWN in sizes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.models.export.onnx.nodes import Nodes, Value, sizes_of
-from graphopt.models.export.onnx.registry import exports, exports_as
+from graphopt.models.export.onnx.registry import exports, exports_as, exports_each
 
 exports_as(
     {
@@ -19,9 +19,27 @@ exports_as(
 )
 
 
-@exports(ops.Relu6)
-def relu6(emit: Nodes, x: Value) -> Value:
-    return emit("Clip", x, emit.number(0, x), emit.number(6, x))
+exports_each(
+    {
+        ops.LogSigmoid: lambda emit, x: emit("Neg", emit("Softplus", emit("Neg", x))),
+        ops.Tanhshrink: lambda emit, x: emit("Sub", x, emit("Tanh", x)),
+        ops.Softmax: lambda emit, x, axis: _along_axis(emit, "Softmax", x, axis),
+        ops.LogSoftmax: lambda emit, x, axis: _along_axis(emit, "LogSoftmax", x, axis),
+    },
+    wide=True,
+)
+
+
+exports_each(
+    {
+        ops.Relu6: lambda emit, x: emit("Clip", x, emit.number(0, x), emit.number(6, x)),
+        ops.LeakyRelu: lambda emit, x, negative_slope: emit("LeakyRelu", x, alpha=negative_slope),
+        ops.Elu: lambda emit, x, alpha: emit("Elu", x, alpha=alpha),
+        ops.Selu: lambda emit, x, scale, alpha: emit("Selu", x, alpha=alpha, gamma=scale),
+        ops.Celu: lambda emit, x, alpha: emit("Celu", x, alpha=alpha),
+        ops.Hardshrink: lambda emit, x, threshold: emit("Shrink", x, lambd=threshold, bias=0.0),
+    }
+)
 
 
 @exports(ops.Gelu)
@@ -48,26 +66,6 @@ def hardsigmoid(emit: Nodes, x: Value, slope: float, offset: float) -> Value:
     return emit("HardSigmoid", x, alpha=slope, beta=offset)
 
 
-@exports(ops.LeakyRelu)
-def leaky_relu(emit: Nodes, x: Value, negative_slope: float) -> Value:
-    return emit("LeakyRelu", x, alpha=negative_slope)
-
-
-@exports(ops.Elu)
-def elu(emit: Nodes, x: Value, alpha: float) -> Value:
-    return emit("Elu", x, alpha=alpha)
-
-
-@exports(ops.Selu)
-def selu(emit: Nodes, x: Value, scale: float, alpha: float) -> Value:
-    return emit("Selu", x, alpha=alpha, gamma=scale)
-
-
-@exports(ops.Celu)
-def celu(emit: Nodes, x: Value, alpha: float) -> Value:
-    return emit("Celu", x, alpha=alpha)
-
-
 @exports(ops.Softplus, wide=True)
 def softplus(emit: Nodes, x: Value, beta: float, threshold: float) -> Value:
     scaled = _times(emit, x, beta)
@@ -77,29 +75,14 @@ def softplus(emit: Nodes, x: Value, beta: float, threshold: float) -> Value:
     return emit("Where", emit("Greater", scaled, emit.number(threshold, x)), x, soft)
 
 
-@exports(ops.LogSigmoid, wide=True)
-def log_sigmoid(emit: Nodes, x: Value) -> Value:
-    return emit("Neg", emit("Softplus", emit("Neg", x)))
-
-
 @exports(ops.Softshrink)
 def softshrink(emit: Nodes, x: Value, threshold: float) -> Value:
     return emit("Shrink", x, lambd=threshold, bias=threshold)
 
 
-@exports(ops.Hardshrink)
-def hardshrink(emit: Nodes, x: Value, threshold: float) -> Value:
-    return emit("Shrink", x, lambd=threshold, bias=0.0)
-
-
 @exports(ops.Hardtanh)
 def hardtanh(emit: Nodes, x: Value, t_min: float, t_max: float) -> Value:
     return emit("Clip", x, emit.number(t_min, x), emit.number(t_max, x))
-
-
-@exports(ops.Tanhshrink, wide=True)
-def tanhshrink(emit: Nodes, x: Value) -> Value:
-    return emit("Sub", x, emit("Tanh", x))
 
 
 @exports(ops.ThresholdedRelu)
@@ -121,16 +104,6 @@ def maxout(emit: Nodes, x: Value, groups: int, axis: int) -> Value:
     after = [emit.size(x, at) for at in range(axis + 1, len(sizes))]
     split = emit.reshape(x, [*[0] * axis, -1, groups, *after])
     return emit("ReduceMax", split, emit.ints([axis + 1]), keepdims=0)
-
-
-@exports(ops.Softmax, wide=True)
-def softmax(emit: Nodes, x: Value, axis: int) -> Value:
-    return _along_axis(emit, "Softmax", x, axis)
-
-
-@exports(ops.LogSoftmax, wide=True)
-def log_softmax(emit: Nodes, x: Value, axis: int) -> Value:
-    return _along_axis(emit, "LogSoftmax", x, axis)
 
 
 def _along_axis(emit: Nodes, op: str, x: Value, axis: int) -> Value:

@@ -27,6 +27,7 @@ APART.update(
 )
 
 
+@exports(ops.AsComplex, complex=True, wide=True)
 def apart(emit: Nodes, x: Value) -> Parts:
     """Split the last axis into the real and the imaginary part."""
     sizes = None if x.shape is None else ir.Shape(list(x.shape)[:-1])
@@ -36,6 +37,7 @@ def apart(emit: Nodes, x: Value) -> Parts:
     return Parts(*parts)
 
 
+@exports(ops.AsReal, complex=True)
 def join_parts(emit: Nodes, x: Parts) -> Value:
     """Join both parts along a new last axis."""
     both = emit("Concat", emit.unsqueeze(x.real, -1), emit.unsqueeze(x.imag, -1), axis=-1)
@@ -104,16 +106,6 @@ def complex_(emit: Nodes, real: Value, imag: Value) -> Parts:
         return Parts(real, imag)
     both = emit("Shape", emit("Add", real, imag))
     return Parts(emit("Expand", real, both), emit("Expand", imag, both))
-
-
-@exports(ops.AsComplex, complex=True, wide=True)
-def as_complex(emit: Nodes, x: Value) -> Parts:
-    return apart(emit, x)
-
-
-@exports(ops.AsReal, complex=True)
-def as_real(emit: Nodes, x: Parts) -> Value:
-    return join_parts(emit, x)
 
 
 def _transform(emit: Nodes, x: Value, axes: Sequence[int], forward: bool) -> Value:

@@ -9,9 +9,10 @@ import numpy as np
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
+from graphopt.lowering.host_draws import FAR, NEAR
 from graphopt.models.export.onnx.loops import Values, scan
 from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of
-from graphopt.models.export.onnx.registry import exports, exports_as
+from graphopt.models.export.onnx.registry import exports, exports_as, exports_each
 
 exports_as(
     {
@@ -61,14 +62,14 @@ def round_(emit: Nodes, x: Value) -> Value:
     return emit("Mul", emit("Sign", x), emit("Add", whole, emit.cast(up, dtype_of(x))))
 
 
-@exports(ops.Log2, wide=True)
-def log2(emit: Nodes, x: Value) -> Value:
-    return emit("Div", emit("Log", x), emit.number(math.log(2), x))
-
-
-@exports(ops.Log10, wide=True)
-def log10(emit: Nodes, x: Value) -> Value:
-    return emit("Div", emit("Log", x), emit.number(math.log(10), x))
+exports_each(
+    {
+        ops.Log2: lambda emit, x: emit("Div", emit("Log", x), emit.number(math.log(2), x)),
+        ops.Log10: lambda emit, x: emit("Div", emit("Log", x), emit.number(math.log(10), x)),
+        ops.Lerp: lambda emit, x, y, weight: emit("Add", x, emit("Mul", weight, emit("Sub", y, x))),
+    },
+    wide=True,
+)
 
 
 @exports(ops.Log1p, wide=True)
@@ -120,11 +121,6 @@ def atan2(emit: Nodes, x: Value, y: Value) -> Value:
     left = emit("Where", emit("Less", y, zero), up, zero)
     quarter = emit("Mul", emit("Sign", x), emit.number(math.pi / 2, x))
     return emit("Where", upright, quarter, emit("Add", line, left))
-
-
-@exports(ops.Lerp, wide=True)
-def lerp(emit: Nodes, x: Value, y: Value, weight: Value) -> Value:
-    return emit("Add", x, emit("Mul", weight, emit("Sub", y, x)))
 
 
 @exports(ops.Copysign)
@@ -302,27 +298,14 @@ def _cotangent(emit: Nodes, x: Value, n: int) -> Value:
     return polynomial(emit, at, derivative.coef[::-1].tolist())
 
 
-# Giles' polynomials: for the middle, and for both ends
-_ERFINV = (
-    (
-        *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
-        *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
-    ),
-    (
-        *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
-        *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
-    ),
-)
-
-
 @exports(ops.Erfinv, wide=True)
 def erfinv(emit: Nodes, x: Value) -> Value:
     one = emit.number(1, x)
     inside = emit("Mul", emit("Sub", one, x), emit("Add", one, x))
     w = emit("Neg", emit("Log", inside))
-    middle = polynomial(emit, emit("Sub", w, emit.number(2.5, x)), _ERFINV[0])
+    middle = polynomial(emit, emit("Sub", w, emit.number(2.5, x)), NEAR)
     root = emit("Sqrt", emit("Max", w, emit.number(0, x)))
-    ends = polynomial(emit, emit("Sub", root, emit.number(3, x)), _ERFINV[1])
+    ends = polynomial(emit, emit("Sub", root, emit.number(3, x)), FAR)
     found = emit("Where", emit("Less", w, emit.number(5, x)), middle, ends)
     edge = emit("Equal", emit("Abs", x), one)
     factor = emit("Where", edge, emit.number(math.inf, x), found)

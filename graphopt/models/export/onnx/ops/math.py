@@ -10,7 +10,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.nodes import Nodes, Value, dtype_of
-from graphopt.models.export.onnx.registry import exports, exports_as
+from graphopt.models.export.onnx.registry import exports, exports_as, exports_each
 
 exports_as(
     {
@@ -60,9 +60,14 @@ for _op_class, _name in (
     _comparison(_op_class, _name)
 
 
-@exports(ops.NotEqual)
-def not_equal(emit: Nodes, x: Value, y: Value) -> Value:
-    return emit("Not", emit("Equal", x, y))
+exports_each(
+    {
+        ops.NotEqual: lambda emit, x, y: emit("Not", emit("Equal", x, y)),
+        ops.LogicalNot: lambda emit, x: emit("Not", emit.cast(x, "bool")),
+        ops.Square: lambda emit, x: emit("Mul", x, x),
+        ops.Where: lambda emit, condition, x, y: emit("Where", condition, x, y),
+    }
+)
 
 
 def _logical(op_class: type[PdOp], name: str) -> Callable[..., Value]:
@@ -75,11 +80,6 @@ def _logical(op_class: type[PdOp], name: str) -> Callable[..., Value]:
 
 _logical(ops.LogicalAnd, "And")
 _logical(ops.LogicalOr, "Or")
-
-
-@exports(ops.LogicalNot)
-def logical_not(emit: Nodes, x: Value) -> Value:
-    return emit("Not", emit.cast(x, "bool"))
 
 
 @exports(ops.ElementwisePow)
@@ -137,11 +137,6 @@ def rsqrt(emit: Nodes, x: Value) -> Value:
     return emit("Reciprocal", emit("Sqrt", x))
 
 
-@exports(ops.Square)
-def square(emit: Nodes, x: Value) -> Value:
-    return emit("Mul", x, x)
-
-
 @exports(ops.Clip)
 def clip(emit: Nodes, x: Value, min: float, max: float) -> Value:
     if not dtype_of(x).is_floating:
@@ -187,8 +182,3 @@ def add_n(emit: Nodes, inputs: tuple[Value, ...]) -> Value:
     for each in inputs[1:]:
         total = emit("Or" if dtype_of(total) == "bool" else "Add", total, each)
     return total
-
-
-@exports(ops.Where)
-def where(emit: Nodes, condition: Value, x: Value, y: Value) -> Value:
-    return emit("Where", condition, x, y)

@@ -12,7 +12,9 @@ from graphopt.models.export.onnx.nodes import Nodes, NotInOnnx, Value, dtype_of,
 from graphopt.models.export.onnx.registry import exports
 
 
-def _first(emit: Nodes, x: Value, count: Value, axis: int, largest: bool) -> tuple[Value, Value]:
+def take_first(
+    emit: Nodes, x: Value, count: Value, axis: int = -1, largest: bool = True
+) -> tuple[Value, Value]:
     """Take the first elements in sorted order; among equals, ONNX takes the first, too."""
     attrs = {"axis": axis, "largest": int(largest), "sorted": 1}
     values, places = emit.all("TopK", x, count, dtypes=(None, "int64"), **attrs)
@@ -24,19 +26,19 @@ def argsort(emit: Nodes, x: Value, axis: int, descending: bool) -> tuple[Value, 
     if not sizes_of(x):
         return x, emit.number(0, "int64")
     axis = normalize_axis(axis, len(sizes_of(x)))
-    return _first(emit, x, emit.size(x, axis), axis, descending)
+    return take_first(emit, x, emit.size(x, axis), axis, descending)
 
 
 @exports(ops.Topk, open=("k",))
 def topk(emit: Nodes, x: Value, k: int | Value, axis: int, largest: bool) -> tuple[Value, Value]:
     count = emit.ints(k if isinstance(k, Value) else [k])
-    return _first(emit, x, count, normalize_axis(axis, len(sizes_of(x))), largest)
+    return take_first(emit, x, count, normalize_axis(axis, len(sizes_of(x))), largest)
 
 
 @exports(ops.Kthvalue)
 def kthvalue(emit: Nodes, x: Value, k: int, axis: int, keepdim: bool) -> tuple[Value, Value]:
     at = normalize_axis(axis, len(sizes_of(x)))
-    values, places = _first(emit, x, emit.ints([k]), at, False)
+    values, places = take_first(emit, x, emit.ints([k]), at, False)
     value, place = (emit.cut(part, [at], [k - 1], [k]) for part in (values, places))
     return (value, place) if keepdim else (emit.squeeze(value, at), emit.squeeze(place, at))
 
@@ -93,7 +95,7 @@ def nanmedian(emit: Nodes, x: Value, axis: tuple[int, ...], keepdim: bool, mode:
         # NaN comes last
         rows = emit("Where", is_number, rows, emit.number(math.inf, x))
         count = emit("ReduceSum", emit.cast(is_number, "int64"), emit.ints([-1]), keepdims=1)
-    values, _ = _first(emit, rows, emit("Shape", rows, start=-1), -1, False)
+    values, _ = take_first(emit, rows, emit("Shape", rows, start=-1), -1, False)
     low = emit("Max", emit("Sub", count, emit.number(1, "int64")), emit.number(0, "int64"))
     bounds = [emit("Div", low, two)]
     if mode == "avg":

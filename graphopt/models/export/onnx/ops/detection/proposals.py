@@ -15,6 +15,7 @@ from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.models.export.onnx.nodes import LAST, Nodes, NotInOnnx, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.ops.detection.boxes import overlaps
 from graphopt.models.export.onnx.ops.sequence.layers import owners_of
+from graphopt.models.export.onnx.ops.sort import take_first
 from graphopt.models.export.onnx.registry import exports
 
 MANY = 2**31 - 1
@@ -52,15 +53,9 @@ def _at_most(emit: Nodes, count: int, size: Value) -> Value:
     return emit("Min", size, emit.ints([count])) if count > -1 else size
 
 
-def _largest(emit: Nodes, x: Value, count: Value, largest: bool = True) -> tuple[Value, Value]:
-    attrs = {"axis": -1, "largest": int(largest), "sorted": 1}
-    values, places = emit.all("TopK", x, count, dtypes=(None, "int64"), **attrs)
-    return values, places
-
-
 def _sort_order(emit: Nodes, keys: Value) -> Value:
     """Compute the stable ascending order of keys."""
-    return _largest(emit, keys, emit("Shape", keys), largest=False)[1]
+    return take_first(emit, keys, emit("Shape", keys), -1, False)[1]
 
 
 def _pick(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
@@ -69,7 +64,7 @@ def _pick(emit: Nodes, order: Value, values: Sequence[Value]) -> list[Value]:
 
 def _best_of_images(emit: Nodes, image: Value, score: Value, images: Value, count: int) -> Value:
     """Mark the `count` best scores of each image."""
-    order = _largest(emit, score, emit("Shape", score))[1]
+    order = take_first(emit, score, emit("Shape", score))[1]
     own = emit("Equal", emit.unsqueeze(emit("Gather", image, order, axis=0), 1), images)
     ranks = emit("CumSum", emit.cast(own, "int64"), emit.number(0, "int64"))
     number = emit(
@@ -170,7 +165,7 @@ def multiclass_nms(
 
 def _best_alone(emit: Nodes, marks: Value, count: int) -> Value:
     """Keep the `count` best scores of each class; set the others to -inf."""
-    values, places = _largest(emit, marks, _at_most(emit, count, emit("Shape", marks, start=-1)))
+    values, places = take_first(emit, marks, _at_most(emit, count, emit("Shape", marks, start=-1)))
     nothing = emit.zeros(emit("Shape", marks), marks, -math.inf)
     return emit("ScatterElements", nothing, places, values, axis=-1)
 
@@ -196,7 +191,7 @@ def matrix_nms(
         is_background = emit("Equal", classes, emit.number(background_label, "int64"))
         marks = emit("Where", is_background, nothing, marks)
     count = _at_most(emit, nms_top_k, emit.size(scores, 2))
-    values, places = _largest(emit, marks, count)
+    values, places = take_first(emit, marks, count)
     flat = emit.reshape(places, [0, -1, 1])
     own = emit("GatherND", bboxes, flat, batch_dims=1)
     own = emit("Reshape", own, emit("Concat", emit("Shape", places), emit.ints([4]), axis=0))
@@ -210,7 +205,7 @@ def matrix_nms(
     ranked = emit("Where", good, decayed, nothing)
     every = emit.reshape(ranked, [0, -1])
     kept = _at_most(emit, keep_top_k, emit("Shape", every, start=1))
-    score, at = _largest(emit, every, kept)
+    score, at = take_first(emit, every, kept)
     place = emit("GatherElements", emit.reshape(places, [0, -1]), at, axis=1)
     label = emit("Div", at, count)
     there = emit.reshape(emit("Greater", score, nothing), [-1])
@@ -274,7 +269,7 @@ def generate_proposals(
     deltas = emit.reshape(bbox_deltas, [0, kinds, 4, rows, columns])
     deltas = emit.reshape(emit.transpose(deltas, (0, 3, 4, 1, 2)), [0, -1, 4])
     limit = pre_nms_top_n if pre_nms_top_n > 0 else -1
-    marks, order = _largest(emit, marks, _at_most(emit, limit, emit("Shape", marks, start=1)))
+    marks, order = take_first(emit, marks, _at_most(emit, limit, emit("Shape", marks, start=1)))
     delta = emit("GatherND", deltas, emit.unsqueeze(order, 2), batch_dims=1)
     base, spread = (
         emit("Gather", emit.reshape(value, [-1, 4]), order, axis=0)
@@ -418,7 +413,7 @@ def collect_fpn_proposals(
         ]
     )
     limit = post_nms_top_n if post_nms_top_n > -1 else -1
-    _, best = _largest(emit, marks, _at_most(emit, limit, emit("Shape", marks)))
+    _, best = take_first(emit, marks, _at_most(emit, limit, emit("Shape", marks)))
     best = emit("Gather", best, _sort_order(emit, emit("Gather", image, best, axis=0)), axis=0)
     images = emit.range(emit("Size", rois_num[0]))
     own = emit("Gather", image, best, axis=0)
