@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -32,44 +32,64 @@ from graphopt.static.input import InputSpec
 INFER_MODEL_SUFFIX = _SUFFIX = ".pdmodel"
 INFER_PARAMS_SUFFIX = ".pdiparams"
 INFER_PARAMS_INFO_SUFFIX = ".pdiparams.info"
+_NEWER_SUFFIX = ".json"  # of Paddle 3
 Array = np.ndarray[Any, Any]
 
 
 def load(path: str, **configs: Any) -> TranslatedLayer:
-    """Load the layer that was saved as `path`.pdmodel (paddle.jit.load).
+    """Load the layer that was saved as `path`.pdmodel, or as `path`.json (paddle.jit.load).
 
-    The files come from `jit.save` or `save_inference_model`, of Paddle or graphopt.
-    `params_filename` names the file of the parameters in the same folder. Raises ValueError when
-    there is no such file and for an unknown argument, FormatError, LimitError and UnsafeError for
-    files that cannot be trusted.
+    The files come from `jit.save` or `save_inference_model`, of Paddle or graphopt. Of two files
+    the .pdmodel is loaded, unless `path` ends with .json. `params_filename` names the file of the
+    parameters in the same folder. Raises ValueError when there is no such file and for an unknown
+    argument, FormatError, LimitError and UnsafeError for files that cannot be trusted.
     """
     for name in configs:
         if name not in ("model_filename", "params_filename", "keep_name_table"):
             raise ValueError(
                 f"The additional config ({name}) of `paddle.jit.load` is not supported."
             )
-    stem = Path(path.removesuffix(_SUFFIX))
-    files = {"forward": stem.with_name(configs.get("model_filename") or stem.name + _SUFFIX)}
-    if not files["forward"].is_file():
-        del files["forward"]
-    for file in sorted(stem.parent.glob(f"{glob_escape(stem.name)}.*{_SUFFIX}")):
-        method = file.name.removesuffix(_SUFFIX).removeprefix(f"{stem.name}.")
-        if method.isidentifier():
-            files[method] = file
+    is_newer = path.endswith(_NEWER_SUFFIX)
+    stem = Path(path.removesuffix(_NEWER_SUFFIX if is_newer else _SUFFIX))
+    files: dict[str, Path] = {}
+    for suffix in (_NEWER_SUFFIX, _SUFFIX) if is_newer else (_SUFFIX, _NEWER_SUFFIX):
+        files = files or _files_of(stem, suffix, configs.get("model_filename"))
     if not files:
         raise ValueError(
             f"The ``path`` ({path}) to load model not exists. Please make sure that *.pdmodel "
-            "exists or don't using ``skip_forward=True`` to jit.save."
+            "or *.json exists or don't using ``skip_forward=True`` to jit.save."
         )
     named = configs.get("params_filename")
     params = stem.with_name(named) if named else None
     models = {name: read_model(file, params) for name, file in files.items()}
-    return TranslatedLayer(models, _info(Path(f"{stem}{INFER_PARAMS_INFO_SUFFIX}")))
+    info = _trainable(models.values()) | _info(Path(f"{stem}{INFER_PARAMS_INFO_SUFFIX}"))
+    return TranslatedLayer(models, info)
+
+
+def _files_of(stem: Path, suffix: str, named: str | None) -> dict[str, Path]:
+    """Find the file of each method; `named` is the name of the file of `forward`."""
+    forward = stem.with_name(named or stem.name + suffix)
+    files = {"forward": forward} if forward.is_file() else {}
+    for file in sorted(stem.parent.glob(f"{glob_escape(stem.name)}.*{suffix}")):
+        method = file.name.removesuffix(suffix).removeprefix(f"{stem.name}.")
+        if method.isidentifier():
+            files[method] = file
+    return files
 
 
 def glob_escape(text: str) -> str:
     """Escape a file name as a pattern that matches only it."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in text)
+
+
+def _trainable(models: Iterable[ImportedModel]) -> dict[str, Any]:
+    """Collect which parameters are trainable, which only a file of Paddle 3 says itself."""
+    return {
+        variable.name: {"trainable": variable.trainable}
+        for model in models
+        if model.path.suffix == _NEWER_SUFFIX
+        for variable in model.program.all_parameters()
+    }
 
 
 def _info(file: Path) -> dict[str, Any]:
@@ -137,7 +157,7 @@ class _Inlined:
 
     def __init__(self, model: ImportedModel, state: Mapping[str, Variable]) -> None:
         self.model, self.state = model, state
-        self.__name__ = self.__qualname__ = model.path.name.removesuffix(_SUFFIX)
+        self.__name__ = self.__qualname__ = model.path.stem
 
     def spec(self, name: str) -> InputSpec:
         """Return the specification of an input."""

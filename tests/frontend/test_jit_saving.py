@@ -1,10 +1,11 @@
 """Saved traced programs: written, read again, and Paddle's own files.
 
-The files in tests/data/jit and the numbers for them are those of Paddle 2.6.2.
+The files in tests/data/jit and the numbers for them are those of Paddle 2.6.2 and 3.3.1.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,30 @@ def test_files_of_paddle() -> None:
     assert len(layer.buffers()) == 1
 
 
+@pytest.mark.parametrize("ending", ["", ".json"])
+def test_files_of_paddle_3(ending: str) -> None:
+    """Both methods have Paddle's numbers; the file says which parameters are trained."""
+    layer = jit.load(str(PADDLES.with_name("paddle3")) + ending)
+    y, total = layer(X)
+    expected = [[3.860957145690918, -2.126786708831787], [6.459506988525391, -6.218973159790039]]
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    np.testing.assert_allclose(float(total), 1.9747042655944824, rtol=1e-6)
+    assert layer.head(X).tolist() == [[2, 2], [4, 4]]
+    assert [p.trainable for p in layer.parameters()] == [True, True, False, False, True, True]
+
+
+def test_an_older_file_is_preferred(tmp_path: Path) -> None:
+    """Of two files `jit.load` reads the .pdmodel, as `import_model` does."""
+    for name in ("paddle3", "two_methods"):
+        for file in PADDLES.parent.glob(f"{name}.*"):
+            shutil.copy(file, tmp_path / file.name.replace(name, "net"))
+    assert len(jit.load(str(tmp_path / "net")).buffers()) == 1
+    assert jit.load(str(tmp_path / "net.pdmodel")).head(X).tolist() == [[1.5, 1.5], [3.5, 3.5]]
+    shutil.copy(PADDLES.with_name("paddle3.pdiparams"), tmp_path / "net.pdiparams")
+    shutil.copy(PADDLES.with_name("paddle3.head.pdiparams"), tmp_path / "net.head.pdiparams")
+    assert jit.load(str(tmp_path / "net.json")).head(X).tolist() == [[2, 2], [4, 4]]
+
+
 @pytest.mark.exhaustive
 def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
     """A loaded layer can be saved, called in programs and traced functions, trained and changed."""
@@ -125,6 +150,24 @@ def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
     losses = [float(exe.run(feed={"x": X}, fetch_list=[loss])[0]) for _ in range(5)]
     np.testing.assert_allclose(losses[0], before, rtol=1e-5)
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.filterwarnings("ignore:no variable in your model")
+def test_a_loaded_layer_keeps_the_meaning_of_its_file(tmp_path: Path) -> None:
+    """A slice to the first element ends at -1 in a file of Paddle 2, also after it is copied."""
+
+    @jit.to_static(input_spec=[Spec([None, 2], name="x")])
+    def turned(x: Any) -> Any:
+        y = x * 1
+        y[::-1, 0] = x[:, 1]
+        return y[:, ::-1]
+
+    jit.save(turned, str(tmp_path / "turned"))
+    layer = jit.load(str(tmp_path / "turned"))
+    jit.save(layer, str(tmp_path / "again"))
+    again = jit.load(str(tmp_path / "again"))
+    for function in (turned, layer, again):
+        assert np.asarray(function(X)).tolist() == [[2, 4], [4, 2]]
 
 
 def test_functions_hooks_and_outputs(tmp_path: Path) -> None:

@@ -221,6 +221,15 @@ def key(program: Program, **options: Any) -> str | None:
     return key_of(Compilation(program, **{**given, **options}), "settings")
 
 
+def written_by(release: int) -> Program:
+    """Return the program as if it was loaded from a file of a release."""
+    program = doubled()
+    program.saved = {"version": {"version": release}}
+    for op in program.global_block().ops:
+        op.is_loaded = True
+    return program
+
+
 def test_keys_are_of_the_content() -> None:
     """Keys are equal for equal programs, and differ if the module would differ."""
     first = key(doubled())
@@ -236,6 +245,8 @@ def test_keys_are_of_the_content() -> None:
         key(doubled(), strategy=strategy(fuse_bn_act_ops=True)),
         key(doubled(), data_parallel=True),
         key(doubled(), data_parallel=True, sample_weighted=True),
+        key(written_by(1008005)),
+        key(written_by(2006002)),
         key_of(Compilation(doubled(), ("x",), ("tmp_0",), None, (CPUPlace(),)), "others"),
     ]
     paddle.set_flags({WITHOUT: "dce"})

@@ -255,11 +255,12 @@ class Operator:
     `AttrKind` of each attribute of a loaded operator; for an operator created here, of each
     attribute whose value a variable holds. `saved` holds the bytes of a loaded operator, which the
     writer repeats if nothing was changed. `is_loaded` is True for operators of files, whose slots
-    and attributes are unchecked.
+    and attributes are unchecked. A copy in another program keeps the `release` of the file.
     """
 
     saved: bytes | None = None
     is_loaded = False
+    _release: int | None = None
 
     def __init__(
         self,
@@ -284,7 +285,16 @@ class Operator:
         twin.attr_kinds = dict(self.attr_kinds)
         twin.saved = self.saved
         twin.is_loaded = self.is_loaded
+        if self.is_loaded:
+            twin._release = self.release
         return twin
+
+    @property
+    def release(self) -> int:
+        """The release that wrote its file (2006002 for 2.6.2), 0 if unknown or in no file."""
+        if not self.is_loaded:
+            return 0
+        return saved_version(self.block.program) if self._release is None else self._release
 
     @cached_property
     def dist_attr(self) -> OperatorDistAttr:
@@ -706,8 +716,10 @@ class Block:
     def _put_ops(self, ops: list[Operator]) -> None:
         self.ops[:] = ops
 
-    def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
+    def _make_op(self, type: Any, inputs: Any, outputs: Any, attrs: Any) -> Operator:
         # as in Paddle: NumPy arrays become lists and numbers, and None is dropped
+        if not isinstance(type, str):
+            raise OperandError(f"the type of an operator is a str, found {type!r:.60}")
         given = cast(Mapping[str, Any], attrs or {})
         plain: dict[str, Any] = {
             name: value.tolist() if hasattr(value, "tolist") else value
@@ -764,10 +776,12 @@ def _pass_stops_on(op: Operator) -> None:
         variable.stop_gradient = True
 
 
-def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
+def _names(slots: Any) -> dict[str, list[str]]:
     """Convert slot values of any accepted form to lists of names."""
     result: dict[str, list[str]] = {}
-    for slot, value in (slots or {}).items():
+    if slots and not isinstance(slots, Mapping):
+        raise OperandError(f"slots are a dict from their names to Variables, found {slots!r:.60}")
+    for slot, value in cast(Mapping[str, Any], slots or {}).items():
         if value is None:
             continue
         items = cast(Iterable[Any], value if isinstance(value, (list, tuple)) else (value,))

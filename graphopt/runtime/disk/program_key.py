@@ -86,7 +86,8 @@ def _variable(variable: Variable) -> object:
 def _operator(op: Operator) -> object:
     attributes = [(name, _content(value)) for name, value in op.attrs.items()]
     kinds = sorted(op.attr_kinds.items())
-    return op.type, _slots(op.inputs), _slots(op.outputs), attributes, kinds, op.is_loaded
+    slots = _slots(op.inputs), _slots(op.outputs)
+    return op.type, *slots, attributes, kinds, op.is_loaded, op.release
 
 
 def _slots(slots: Mapping[str, Iterable[str]]) -> object:

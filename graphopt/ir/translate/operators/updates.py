@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
 from graphopt.ir.dialect.types import dtype_of
-from graphopt.ir.program import Operator, OpRole, saved_version
+from graphopt.ir.program import Operator, OpRole
 from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -104,7 +104,7 @@ def _attrs(op: Operator) -> dict[str, Any]:
     The weight decay of lars_momentum is a list of one number for each parameter. The version of the
     file decides whether Adam's epsilon is uncorrected, as in Paddle 1.
     """
-    if op.type == "adam" and op.is_loaded and 0 < saved_version(op.block.program) < PADDLE_2:
+    if op.type == "adam" and 0 < op.release < PADDLE_2:
         return {"uncorrected_epsilon": True}
     decay = op.attrs.get("lars_weight_decay")
     return {"lars_weight_decay": decay[0]} if isinstance(decay, (list, tuple)) else {}
