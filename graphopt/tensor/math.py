@@ -268,21 +268,18 @@ def scale(
 ) -> Variable:
     """Compute scale * x + bias, or scale * (x + bias) (paddle.scale).
 
-    `scale` may be a Variable. `act` names an activation to apply afterwards.
+    `scale` may be a Variable, which gets no gradient. `act` names an activation to apply.
     """
     helper = LayerHelper("scale", name)
-    arguments.variable(x, "x", "scale")
+    inputs = {"X": arguments.variable(x, "x", "scale")}
     attrs = {
         "scale": 1.0 if isinstance(scale, Variable) else arguments.number(scale, "scale", "scale"),
         "bias": arguments.number(bias, "bias", "scale"),
         "bias_after_scale": arguments.flag(bias_after_scale, "bias_after_scale", "scale"),
     }
-    if isinstance(scale, Variable) and bias_after_scale:
-        x, scale = multiply(x, scale), 1.0
-    out = helper.emit("scale", {"X": x}, attrs)
     if isinstance(scale, Variable):
-        out = multiply(out, scale)
-    return helper.append_activation(out, act)
+        inputs["ScaleTensor"] = scale
+    return helper.append_activation(helper.emit("scale", inputs, attrs), act)
 
 
 def neg(x: Variable, name: str | None = None) -> Variable:

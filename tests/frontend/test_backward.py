@@ -301,6 +301,9 @@ BOXES = np.array([[0.0, 0.0, 1.0, 1.0], [0.5, 0.5, 2.0, 2.0]], "float32")
         lambda x, y: F.log_loss(x[:, :1], y[:, :1]),
         lambda x, y: paddle.lerp(x, x * 2, y),
         lambda x, y: F.gaussian_nll_loss(x, x * 2, y),
+        lambda x, y: F.nll_loss(x, paddle.assign(np.array([3, 1])), y[0]),
+        lambda x, y: paddle.clip(x, y[0, 3], y[1, 3]),
+        lambda x, y: paddle.scale(x, y[0, 3]),
     ],
 )
 def test_targets_and_weights_get_no_gradient(function: Any) -> None:
@@ -317,6 +320,30 @@ def test_targets_and_weights_get_no_gradient(function: Any) -> None:
         found = run([alone, *both], x=BOXES * 0.2 + 0.1, y=BOXES * 0.2 + 0.1)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[2], np.full((2, 4), 2, "float32"))
+
+
+@pytest.mark.every(2)
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("inside", [None, static.nn.cond, static.nn.while_loop])
+def test_targets_that_are_inputs_get_no_gradient(inside: Any, copied: bool) -> None:
+    """The loss of an autoencoder gives its input the gradient of the prediction alone."""
+
+    def loss_of(x: Any) -> Any:
+        return F.binary_cross_entropy_with_logits(x * 3.0, x, reduction="none")
+
+    with fresh():
+        x = static.data("x", [2, 4], "float32")
+        x.stop_gradient = False
+        given = paddle.assign(x) if copied else x
+        if inside is static.nn.cond:
+            made = inside(paddle.mean(x) > -9, lambda: loss_of(given), lambda: given)
+        elif inside is static.nn.while_loop:
+            once = paddle.zeros([1], "int64")
+            made = inside(lambda i, h: i < 1, lambda i, h: [i + 1, loss_of(h)], [once, given])[1]
+        else:
+            made = loss_of(given)
+        (found,) = run(static.gradients([paddle.sum(made)], [x]), x=BOXES)
+    np.testing.assert_allclose(found, 3 / (1 + np.exp(-3 * BOXES)) - 3 * BOXES, 1e-5)
 
 
 def test_boxes_get_no_gradient() -> None:

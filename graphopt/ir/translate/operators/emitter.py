@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from xdsl.ir import OpResult, SSAValue
 from xdsl.irdl import VarOperandDef, VarResultDef
 
@@ -21,9 +22,11 @@ from graphopt.ir.dialect.ops.activation import (
     Relu6,
     Swish,
 )
+from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.math import Cast, Scale
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, StopGradient
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
+from graphopt.ir.dtypes import DType
 from graphopt.ir.operators import operators, row_of
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate.operators.builder import OpBuilder
@@ -89,10 +92,13 @@ class Emitter:
     def _in(self, slot: str, name: str) -> SSAValue:
         """Read a name in a slot; stop its gradient if the slot is a constant in Paddle."""
         value = self.read(name)
-        fixed = slot in row_of(self.op.type).constant and isinstance(value, OpResult)
-        if not fixed or not dtype_of(value.type).is_differentiable:
-            return value
-        return self(StopGradient, value)
+        fixed = slot in row_of(self.op.type).constant and dtype_of(value.type).is_differentiable
+        return self(StopGradient, value) if fixed and not self._is_stopped(name, value) else value
+
+    def _is_stopped(self, name: str, value: SSAValue) -> bool:
+        """True for an argument, such as fed data, whose variable has no gradient anyway."""
+        variable = None if isinstance(value, OpResult) else self.op.block.find_var(name)
+        return variable is not None and variable.stop_gradient
 
     def optional(self, slot: str) -> SSAValue | None:
         """Read the value in a slot; None if the slot is empty."""
@@ -240,6 +246,11 @@ class Emitter:
         return written
 
     # Arithmetic that many translations need ---------------------------------------------------
+
+    def array(self, values: np.ndarray[Any, Any], dtype: DType | str) -> SSAValue:
+        """Emit a constant array of these floating-point numbers."""
+        flat = tuple(float(value) for value in values.reshape(-1))
+        return self(AssignValue, shape=values.shape, values=flat, dtype=dtype)
 
     def scale(self, x: SSAValue, factor: float, bias: float = 0.0) -> SSAValue:
         """Emit x * factor + bias; the identity needs no op."""
