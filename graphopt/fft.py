@@ -20,9 +20,11 @@ from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.vision import pad
-from graphopt.tensor.creation import assign
-from graphopt.tensor.manipulation import cast
+from graphopt.tensor.attribute import shape
+from graphopt.tensor.creation import assign, full
+from graphopt.tensor.manipulation import cast, gather
 from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import floor_divide
 from graphopt.tensor.rearrange import roll
 
 T = TypeVar("T")
@@ -229,11 +231,10 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, name: str | None = None)
 
 def _shift_axes(function: str, x: Variable, axes: Any, extra: int, name: str | None) -> Variable:
     along, _ = _axes(x, None, [axes] if isinstance(axes, int) else axes, function)
-    sizes = [x.shape[axis] for axis in along]
+    sizes: Any = [x.shape[axis] for axis in along]
     if min(sizes, default=0) < 0:
-        raise ValueError(
-            f"{function}(): the sizes of axes {along} of {list(x.shape)} must be known"
-        )
+        sizes = gather(shape(x), assign(np.array(along)))
+        return roll(x, floor_divide(sizes + extra, full([], 2, sizes.dtype)), along, name)
     return roll(x, [(size + extra) // 2 for size in sizes], along, name)
 
 

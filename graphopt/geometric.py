@@ -7,6 +7,7 @@ from typing import Any
 
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.calls import publish
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, gather, reshape
@@ -24,7 +25,8 @@ def _column(ids: Variable, rank: int) -> Variable:
 
 def _reduce_rows(rows: Variable, ids: Variable, size: Any, kind: str) -> Variable:
     """Reduce the rows of each id from 0 to size - 1; ids without rows get zeros."""
-    empty = full([size, *rows.shape[1:]], 0, rows.dtype)
+    others = [size_of(rows, axis) for axis in range(1, len(rows.shape))]
+    empty = full([size, *others], 0, rows.dtype)
     own = _column(cast(ids, "int64"), len(rows.shape))
     return put_along_axis(empty, own, rows, 0, _REDUCTIONS[kind], include_self=False)
 
@@ -37,11 +39,7 @@ def _receive_rows(
     if isinstance(out_size, Variable):
         size: Any = reshape(out_size, [])
     else:
-        size = x.shape[0] if out_size is None or out_size <= 0 else out_size
-    if not isinstance(size, Variable) and size < 0:
-        raise ValueError(
-            f"{function}(): give 'out_size', the number of nodes: x {list(x.shape)} leaves it open"
-        )
+        size = size_of(x, 0) if out_size is None or out_size <= 0 else out_size
     return _reduce_rows(rows, ids, size, kind)
 
 

@@ -10,21 +10,29 @@ from graphopt.fft import fft, ifft, irfft, rfft
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.vision import pad
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, squeeze, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
-from graphopt.tensor.math import divide, multiply
+from graphopt.tensor.math import add, divide, multiply, scale
 from graphopt.tensor.places import index_add
+from graphopt.tensor.ranges import arange
 from graphopt.tensor.rearrange import flip, tile
 
 _PADS = ("constant", "reflect")
 
 
-def _places(count: int, length: int, hop: int) -> Variable:
-    """List the index in the signal of each element of the frames, frame after frame."""
+def _places(count: Any, length: Any, hop: int) -> Variable:
+    """List the index in the signal of each element of the frames, frame after frame.
+
+    The number of frames and their length are numbers or Variables.
+    """
+    if isinstance(count, Variable) or isinstance(length, Variable):
+        starts = scale(arange(0, count, 1, "int64"), hop)
+        return reshape(add(unsqueeze(starts, [1]), arange(0, length, 1, "int64")), [-1])
     starts = np.arange(count) * hop
     return assign((starts[:, None] + np.arange(length)).reshape(-1).astype("int64"))
 
@@ -48,15 +56,14 @@ def _window(
     return (pad(made, [left, n_fft - length - left]) if length < n_fft else made), length
 
 
-def _check_known(function: str, size: int, shape: Any) -> int:
-    if size < 1:
-        raise ValueError(f"{function}(): the length of 'x' {list(shape)} must be known")
-    return size
+def _is_below(size: Any, least: int) -> bool:
+    """True for a known size below `least`."""
+    return not isinstance(size, Variable) and size < least
 
 
 def _mirror_ends(x: Variable, n: int) -> Variable:
     """Extend x [b, t] by n elements at both ends, by reflection."""
-    size = x.shape[1]
+    size = size_of(x, 1)
     ends = slice_(x, [1], [1], [n + 1]), slice_(x, [1], [size - n - 1], [size - 1])
     return concat([flip(ends[0], [1]), x, flip(ends[1], [1])], 1)
 
@@ -64,7 +71,7 @@ def _mirror_ends(x: Variable, n: int) -> Variable:
 def frame(
     x: Variable, frame_length: int, hop_length: int, axis: int = -1, name: str | None = None
 ) -> Variable:
-    """Cut a signal of known length into frames, which may overlap (paddle.signal.frame).
+    """Cut a signal into frames, which may overlap (paddle.signal.frame).
 
     A signal [..., t] gives [..., frame_length, frames], one along axis 0 [frames, frame_length,
     ...]. Raises ValueError for another axis, and for frames that do not fit.
@@ -74,20 +81,63 @@ def frame(
         "hop_length": arguments.integer(hop_length, "hop_length", "frame"),
         "axis": arguments.integer(axis, "axis", "frame"),
     }
-    return emit("frame", {"X": arguments.variable(x, "x", "frame")}, attrs, name=name)
+    x = arguments.variable(x, "x", "frame")
+    if x.shape and x.shape[0 if attrs["axis"] == 0 else -1] < 0:
+        return _frames_of_open(x, attrs["frame_length"], attrs["hop_length"], attrs["axis"], name)
+    return emit("frame", {"X": x}, attrs, name=name)
+
+
+def _frames_of_open(x: Variable, length: int, hop: int, axis: int, name: str | None) -> Variable:
+    """Cut a signal whose length only the run knows into frames."""
+    if axis not in (0, -1) or hop < 1 or length < 1:
+        raise ValueError(
+            f"frame(): 'axis' should be 0 or -1, 'frame_length' and 'hop_length' above 0, found "
+            f"{axis}, {length} and {hop}"
+        )
+    count = 1 + (size_of(x, axis) - length) // hop
+    rank = len(x.shape)
+    found = gather(x, _places(count, length, hop), axis % rank)
+    if axis == 0:
+        return reshape(found, [count, length, *_sizes(x)[1:]], name)
+    parts = reshape(found, [*_sizes(x)[:-1], count, length])
+    return transpose(parts, [*range(rank - 1), rank, rank - 1], name)
+
+
+def _sizes(x: Variable) -> list[Any]:
+    return [size_of(x, axis) for axis in range(len(x.shape))]
 
 
 def overlap_add(x: Variable, hop_length: int, axis: int = -1, name: str | None = None) -> Variable:
     """Add frames at the places from which `frame` takes them (paddle.signal.overlap_add).
 
-    Frames are [..., frame_length, frames], along axis 0 [frames, frame_length, ...]; both sizes
-    must be known. Raises ValueError for another axis.
+    Frames are [..., frame_length, frames], along axis 0 [frames, frame_length, ...]. Raises
+    ValueError for another axis.
     """
     attrs = {
         "hop_length": arguments.integer(hop_length, "hop_length", "overlap_add"),
         "axis": arguments.integer(axis, "axis", "overlap_add"),
     }
-    return emit("overlap_add", {"X": arguments.variable(x, "x", "overlap_add")}, attrs, name=name)
+    x = arguments.variable(x, "x", "overlap_add")
+    if min(x.shape[:2] if attrs["axis"] == 0 else x.shape[-2:], default=0) < 0:
+        return _sum_of_open(x, attrs["hop_length"], attrs["axis"], name)
+    return emit("overlap_add", {"X": x}, attrs, name=name)
+
+
+def _sum_of_open(x: Variable, hop: int, axis: int, name: str | None) -> Variable:
+    """Add frames whose number or length only the run knows."""
+    rank = len(x.shape)
+    if axis not in (0, -1) or hop < 1 or rank < 2:
+        raise ValueError(
+            f"overlap_add(): 'axis' should be 0 or -1, 'hop_length' above 0, and x have two axes "
+            f"at least; found {axis}, {hop} and {list(x.shape)}"
+        )
+    parts = x if axis == 0 else transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+    at = 0 if axis == 0 else rank - 2
+    sizes = _sizes(parts)
+    before, (count, length), after = sizes[:at], sizes[at : at + 2], sizes[at + 2 :]
+    row = reshape(parts, [*before, count * length, *after])
+    zeros = full([*before, (count - 1) * hop + length, *after], 0, x.dtype)
+    return index_add(zeros, _places(count, length, hop), at, row, name)
 
 
 def stft(
@@ -106,19 +156,19 @@ def stft(
 
     Windows of n_fft elements begin every `hop_length`, n_fft // 4 by default; with `center` their
     middles do, and the signal is padded. Real signals give n_fft // 2 + 1 frequencies, or all when
-    not `onesided`. The length t must be known; ValueError for arguments that do not fit. Paddle
-    page: paddle.signal.stft.
+    not `onesided`. Raises ValueError for arguments that do not fit. Paddle page:
+    paddle.signal.stft.
     """
     function = "stft"
     rank = len(arguments.variable(x, "x", function).shape)
     if rank not in (1, 2):
         raise ValueError(f"{function}(): 'x' should be [t] or [b, t], found {list(x.shape)}")
-    size = _check_known(function, x.shape[-1], x.shape)
+    size = size_of(x, -1)
     hop = n_fft // 4 if hop_length is None else hop_length
-    if hop < 1 or not 0 < n_fft <= size:
+    if hop < 1 or n_fft < 1 or _is_below(size, n_fft):
         raise ValueError(
-            f"{function}(): 'n_fft' should be in (0, {size}] and 'hop_length' above 0, found "
-            f"{n_fft} and {hop}"
+            f"{function}(): 'n_fft' should be in (0, {x.shape[-1]}] and 'hop_length' above 0, "
+            f"found {n_fft} and {hop}"
         )
     is_complex = x.dtype in ("complex64", "complex128")
     if is_complex and onesided:
@@ -156,8 +206,8 @@ def istft(
     """Invert `stft`: map spectra [..., frequencies, frames] to a signal [t] or [b, t].
 
     Overlapping windows are added and divided by the sum of their squares. `length` cuts the result,
-    which is complex with `return_complex` (then not `onesided`). The number of frames must be
-    known; ValueError for arguments that do not fit. Paddle page: paddle.signal.istft.
+    which is complex with `return_complex` (then not `onesided`). Raises ValueError for arguments
+    that do not fit. Paddle page: paddle.signal.istft.
     """
     function = "istft"
     rank = len(arguments.variable(x, "x", function).shape)
@@ -166,7 +216,7 @@ def istft(
             f"{function}(): 'x' should be complex, [f, n] or [b, f, n]; found {x.dtype} "
             f"{list(x.shape)}"
         )
-    count = _check_known(function, x.shape[-1], x.shape)
+    count = size_of(x, -1)
     expected = n_fft // 2 + 1 if onesided else n_fft
     if x.shape[-2] != expected:
         raise ValueError(f"{function}(): {expected} frequencies are expected, found {x.shape[-2]}")

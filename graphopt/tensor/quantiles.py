@@ -8,6 +8,7 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.constants import constant_of
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full, full_like
 from graphopt.tensor.elementary import ceil, floor
@@ -100,25 +101,28 @@ def quantile_of(
     if function == "nanquantile":
         found = _of_ordered(sort(rows, -1), _times(share, _last_number(rows)), between)
     else:
-        size = _known_size(rows, axis, function)
+        last = _last_place(rows, axis, function)
         ordered = sort(rows, -1)
         undefined = any(isnan(rows), -1, keepdim=True)
         # NaN sorts last
-        middle = _of_ordered(ordered, _times(share, size - 1.0), between)
-        found = where(undefined, _pick(ordered, size - 1), middle)
+        middle = _of_ordered(ordered, _times(share, last), between)
+        found = where(undefined, _pick(ordered, last), middle)
     found = squeeze(found, -1)
     if arguments.flag(keepdim, "keepdim", function):
         found = unsqueeze(found, at) if at else found
     return found if name is None else scale(found, name=name)
 
 
-def _known_size(rows: Variable, axis: Any, function: str) -> int:
-    if rows.shape[-1] < 1:
+def _last_place(rows: Variable, axis: Any, function: str) -> Any:
+    """Compute the position of the last element of a row, a number or a Variable in its dtype."""
+    size = size_of(rows, -1)
+    if isinstance(size, Variable):
+        return scale(cast(size, rows.dtype), 1.0, -1.0)
+    if size < 1:
         raise UnsupportedError(
-            f"{function}(): the size along axis {axis} must be known when the program is built, "
-            f"found the shape {list(rows.shape)}"
+            f"{function}(): there are no elements along axis {axis} of {list(rows.shape)}"
         )
-    return rows.shape[-1]
+    return size - 1.0
 
 
 def _last_number(rows: Variable) -> Variable:

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphopt.errors import OperandError, UnsupportedError
 from graphopt.frontend import arguments, lazy
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
@@ -108,8 +109,7 @@ def median(
 
     Of an even number of elements, it is the average of the middle two. It is nan where an element
     is, and float32 for integers. With the mode "min" it is the smaller of the two, in the dtype of
-    x, and with an axis its int64 index is a second result. The size of the axis must be known when
-    the program is built.
+    x, and with an axis its int64 index is a second result.
     """
     if mode == "avg":
         x = arguments.variable(x, "x", "median")
@@ -127,9 +127,8 @@ def _lower_median(
     rank = len(arguments.variable(x, "x", "median").shape)
     rows = flatten(x) if axis is None and rank != 1 else x
     along = 0 if axis is None else arguments.integer(axis, "axis", "median")
-    size = _known_size(rows, along, axis, "median")
-    places = argsort(rows, along)
-    middle = slice(places, [along], [(size - 1) // 2], [(size - 1) // 2 + 1])
+    lower = (_elements_along(rows, along, axis, "median") - 1) // 2
+    middle = slice(argsort(rows, along), [along], [lower], [lower + 1])
     if x.dtype.is_floating:
         undefined = isnan(rows)
         first = argmax(cast(undefined, "int32"), along, keepdim=True)
@@ -142,12 +141,11 @@ def _lower_median(
     return squeeze(found, along, name=name), squeeze(middle, along)
 
 
-def _known_size(x: Variable, along: int, axis: Any, function: str) -> int:
-    size = x.shape[along]
-    if size < 1:
+def _elements_along(x: Variable, along: int, axis: Any, function: str) -> Any:
+    size = size_of(x, along)
+    if not isinstance(size, Variable) and size < 1:
         raise UnsupportedError(
-            f"{function}(): the size along axis {axis} must be known when the program is built, "
-            f"found the shape {list(x.shape)}"
+            f"{function}(): there are no elements along axis {axis} of {list(x.shape)}"
         )
     return size
 
