@@ -425,6 +425,16 @@ def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
     assert _listed(known, mixed) == [*wanted, None]
 
 
+def test_a_choice_next_to_an_unknown_element() -> None:
+    """The chosen numbers keep their dtype, which is not that of the condition."""
+    block = Block(arg_types=[tensor((1,), "int64")])
+    four = AssignValue.make(shape=(1,), values=(4.0,), dtype="int64")
+    sizes = Concat.make([block.args[0], four])
+    is_four = ops.Equal.make(sizes, four)
+    chosen = ops.Where.make(is_four, ops.Scale.make(sizes, scale=2.0), sizes)
+    assert _listed(KnownValues(), chosen) == [None, 8]
+
+
 def test_numbers_that_a_dtype_does_not_hold() -> None:
     """Constants are converted as in every tier of a program: the low bits stay."""
     numbers = AssignValue.make(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,17 @@ def test_a_value_that_is_given_twice(tmp_path: Path) -> None:
     checked(exported)
     x = np.ones((3, 4), "float32")
     check_outputs(exported, model, ({"x": x}, [2 * x, 2 * x, x, np.full(2, 3, "float32")]))
+
+
+def test_an_input_that_is_given_several_times(tmp_path: Path) -> None:
+    """Paddle 3 saves `x, x` as two outputs of one name; names of ONNX values are unique."""
+    model = program(lambda x: paddle.exp(x), X)
+    model = replace(model, fetch_names=["x", "x", model.fetch_names[0], "x"])
+    exported = model.export(tmp_path / "m.onnx")
+    names = [port.name for port in checked(exported).graph.output]
+    assert (names[0], names[1], names[3]) == ("x", "x.1", "x.2")
+    x = np.ones((3, 4), "float32")
+    check_outputs(exported, model, ({"x": x}, [x, x, np.exp(x), x]))
 
 
 def test_outputs_are_not_read_in_branches(tmp_path: Path) -> None:

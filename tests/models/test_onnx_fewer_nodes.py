@@ -219,6 +219,23 @@ def test_sizes_that_are_fed_may_be_below_zero(tmp_path: Path) -> None:
     check_outputs(exported, model, (feeds, [np.repeat(feeds["x"], 3, 0)]))
 
 
+def test_sections_that_are_fed_may_have_a_rest(tmp_path: Path) -> None:
+    """A fed section may be -1 in Paddle; in ONNX it is a size."""
+
+    def build(x: Any, size: Any) -> Any:
+        return tuple(paddle.split(x, [size, -1], 1))
+
+    model = program(build, ("x", [None, 6], "float32"), ("size", [1], "int64"))
+    exported = model.export(tmp_path / "m.onnx")
+    read = paddle.import_model(exported.path)
+    for size in (2, 5):
+        feeds = {"x": numbers(2, 6), "size": np.array([size])}
+        wanted = np.split(feeds["x"], [size], 1)
+        check_outputs(exported, model, (feeds, wanted))
+        for one, other in zip(read.run(feeds), wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("count", [2, pytest.param(30, marks=pytest.mark.exhaustive)])
 def test_generated_programs(count: int) -> None:
     """Generated programs give the reference's numbers; `make fuzz` tries more of them."""
@@ -276,6 +293,31 @@ def test_a_loop_collects_what_it_appends(
     for steps in (5, 1):
         feeds = {"x": numbers(2, 3), "steps": np.array([steps])}
         check_outputs(exported, model, (feeds, model.run(feeds)))
+
+
+def test_a_loop_fills_an_empty_array_with_elements_of_open_sizes(tmp_path: Path) -> None:
+    """The first element decides the sizes, also for readers that check sizes of empty tensors."""
+
+    def build(x: Any, steps: Any) -> Any:
+        array = arrays.create_array("float32")
+
+        def step(i: Any, y: Any, array: Any) -> Any:
+            length = paddle.cast(arrays.array_length(array), "int64")
+            return [i + 1, y * 2, arrays.array_write(y, length, array)]
+
+        i = paddle.zeros([1], "int64")
+        _, y, array = static.nn.while_loop(lambda i, *_: i < steps, step, [i, x, array])
+        return y, arrays.tensor_array_to_tensor(array, 0, use_stack=True)[0]
+
+    model = program(build, ("x", [None, 3], "float32"), ("steps", [1], "int64"))
+    exported = model.export(tmp_path / "m.onnx")
+    read = paddle.import_model(exported.path)
+    for rows, steps in ((2, 3), (1, 2)):
+        feeds = {"x": numbers(rows, 3), "steps": np.array([steps])}
+        expected = model.run(feeds)
+        check_outputs(exported, model, (feeds, expected))
+        for one, other in zip(read.run(feeds), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_what_a_loop_collects_is_collected_again(tmp_path: Path) -> None:

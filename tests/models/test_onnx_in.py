@@ -341,6 +341,32 @@ def test_lists_of_tensors(tmp_path: Path) -> None:
             np.testing.assert_array_equal(new, old, err_msg=name)
 
 
+@pytest.mark.parametrize(
+    ("shape", "sizes", "result"),
+    [
+        ((2, 3, 1), (1, 1, 0), (2, 3, 0)),
+        ((0, 3, 2), (1, 3, 1), (0, 3, 2)),
+        ((1, 3, 2), (4, 1, 1), (4, 3, 2)),
+    ],
+)
+def test_expand_to_fed_sizes(
+    shape: tuple[int, ...], sizes: tuple[int, ...], result: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A size of 1 keeps the size of the operand, and 0 is a size as any other.
+
+    The second run is not compiled for just the numbers that it is fed.
+    """
+    model = made(
+        [helper.make_node("Expand", ["x", "sizes"], ["y"])],
+        [value("x", ["a", 3, "b"]), value("sizes", [3], INT64)],
+        [value("y", ["c", 3, "d"])],
+    )
+    imported = read(tmp_path, model)
+    for x, wanted in ((np.ones((2, 3, 2)), (2, 1, 2)), (np.ones(shape), sizes)):
+        (y,) = imported.run({"x": x.astype("float32"), "sizes": np.array(wanted)})
+    assert y.shape == result
+
+
 def test_a_list_that_a_loop_fills(tmp_path: Path) -> None:
     """The list has as many elements as the loop has iterations, which are fed."""
     body = helper.make_graph(

@@ -232,14 +232,14 @@ def _elementwise(compute: Compute, of_sums: Compute | None = None) -> Rule:
     def rule(op: PdOp, *operands: Elements) -> Any:
         if all(operand.dtype != object for operand in operands):
             return compute(*operands)
-        dtype = dtype_of(op.operands[0].type).numpy
+        dtypes = [dtype_of(operand.type).numpy for operand in op.operands]
 
         def one(*elements: Element) -> Element:
             if None in elements:
                 return None
             if any(isinstance(element, SymbolicSum) for element in elements):
                 return None if of_sums is None else of_sums(*map(_plain, elements))
-            return compute(*(np.asarray(element, dtype) for element in elements))
+            return compute(*map(np.asarray, elements, dtypes))
 
         return np.frompyfunc(one, len(operands), 1)(*operands)
 

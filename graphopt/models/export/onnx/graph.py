@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,16 @@ def refusals_of(module: ModuleOp, opset: int) -> Mapping[tuple[str, str], list[s
     return _write_module(module, zeros, feeds, opset)[0].refusals
 
 
+def _distinct(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Append a number to a name that occurred before: one variable may be several outputs."""
+    found: list[str] = []
+    for name in names:
+        numbered = (f"{name}.{number}" for number in count(1))
+        free = (each for each in numbered if each not in (*found, *names, *taken))
+        found.append(next(free) if name in found else name)
+    return found
+
+
 def _close_sizes(port: Port) -> tuple[int, ...]:
     return tuple(max(dim, 0) for dim in port.shape)
 
@@ -215,7 +226,8 @@ def _write_module(
     function, signature = main_function(module), signature_of(module)
     shared = Shared(opset)
     emit = Nodes(shared)
-    fetched = [port.name for port in signature.results]
+    names = [port.name for port in signature.results]
+    fetched = _distinct(names, [port.name for port in signature.arguments])
     # the names of the ports are reserved first, because they are the interface
     made = {port.name: _input(port) for port in inputs}
     initial: list[Value] = []

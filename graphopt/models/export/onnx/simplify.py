@@ -70,6 +70,8 @@ def _is_size(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
             operands = [each for each in node.inputs if each is not None]
             if node.op_type == "Max":
                 known[value] = any(_is_size(each, known) for each in operands)
+            elif node.op_type == "Where":
+                known[value] = all(_is_size(each, known) for each in operands[1:])
             elif node.op_type in _OF_SIZES:
                 count = _OF_SIZES[node.op_type] or len(operands)
                 known[value] = all(_is_size(each, known) for each in operands[:count])
@@ -270,13 +272,17 @@ def _of_slice(operands: Operands, attributes: Attributes) -> Simpler:
 
 
 def _of_expand(operands: Operands, attributes: Attributes) -> Simpler:
-    """Drop a maximum with the tensor's own shape: Expand broadcasts to it anyway."""
-    x, larger = operands[0], made_by(operands[1], "Max")
-    if larger is None or len(larger.inputs) != 2:
+    """Drop the tensor's own shape where a size is 1: Expand broadcasts anyway."""
+    x, choice = operands[0], made_by(operands[1], "Where")
+    if choice is None:
         return None
-    for own, other in (larger.inputs, larger.inputs[::-1]):
-        shape = made_by(own, "Shape")
-        if shape is not None and shape.inputs[0] is x and not shape.attributes:
+    keeps, own, other = choice.inputs
+    shape, equal = made_by(own, "Shape"), made_by(keeps, "Equal")
+    if shape is None or shape.inputs[0] is not x or shape.attributes or equal is None:
+        return None
+    for left, right in (equal.inputs, equal.inputs[::-1]):
+        one = array_of(right)
+        if left is other and one is not None and (one == 1).all():
             return Instead("Expand", (x, other), {})
     return None
 

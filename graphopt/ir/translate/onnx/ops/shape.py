@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops import shape as ops
 from graphopt.ir.dialect.ops.creation import Full
-from graphopt.ir.dialect.ops.math import Maximum
+from graphopt.ir.dialect.ops.math import Equal, Where
 from graphopt.ir.dialect.ops.rearrange import Flip, StridedSlice, Tile
 from graphopt.ir.dialect.ops.reduce import Numel
 from graphopt.ir.dialect.types import UNKNOWN
@@ -272,7 +272,8 @@ def expand(emit: OnnxEmitter, x: SSAValue, target: SSAValue) -> SSAValue:
         return x
     if all(size == 1 for size in shape(x)):
         return emit.expand(x, target)
-    return emit.expand(x, emit(Maximum, own, target))
+    keeps = emit(Equal, target, emit.number(1, target))
+    return emit.expand(x, emit(Where, keeps, own, target))
 
 
 @reads("Tile")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphopt.ir.dialect.ops import dynamic as ops
-from graphopt.ir.dialect.types import normalize_axis
+from graphopt.ir.dialect.types import UNKNOWN, normalize_axis
 from graphopt.ir.dtypes import DType
 from graphopt.models.export.onnx.nodes import LAST, Nodes, Value, dtype_of, sizes_of
 from graphopt.models.export.onnx.registry import exports
@@ -43,7 +43,13 @@ def array_read(emit: Nodes, array: Value, position: Value) -> Value:
 
 @exports(ops.ArrayWrite)
 def array_write(emit: Nodes, array: Value, position: Value, x: Value) -> Value:
-    """Concatenate the elements before the position, x, and the elements after the position."""
+    """Concatenate the elements before the position, x, and the elements after the position.
+
+    An array without elements has 1 for each open size, which the first element decides.
+    """
+    if UNKNOWN in sizes_of(x):
+        sizes = emit("Concat", emit.ints([1]), emit.shape(x), axis=0)
+        array = emit("Expand", array, sizes)
     place = _place(emit, position)
     after = emit("Add", place, emit.ints([1]))
     before = emit.cut(array, [0], [0], place)

@@ -98,6 +98,18 @@ def stack(emit: Nodes, inputs: tuple[Value, ...], axis: int) -> Value:
     return parts[0] if len(parts) == 1 else emit("Concat", *parts, axis=at)
 
 
+def _with_rest(emit: Nodes, sizes: Value, count: int, whole: Value) -> Value:
+    """Replace one of `count` sizes that is -1, which only the run may know, by the rest."""
+    if is_size(sizes):
+        return sizes
+    zero = emit.ints([0])
+    is_rest = emit("Less", sizes, zero)
+    known, rest = emit("Where", is_rest, zero, sizes), whole
+    for at in range(count):
+        rest = emit("Sub", rest, emit.cut(known, [0], [at], [at + 1]))
+    return emit("Where", is_rest, rest, sizes)
+
+
 @exports(ops.Split, open=("sections",))
 def split(
     emit: Nodes, x: Value, axis: int, num: int, sections: Ints, types: Sequence[Tensor]
@@ -107,7 +119,8 @@ def split(
     axis, dtypes = normalize_axis(axis, len(sizes_of(x))), [None] * len(types)
     parts = [shape_of(type_)[axis] for type_ in types]
     if isinstance(sections, Value):
-        return emit.all("Split", x, emit.ints(sections), dtypes=dtypes, axis=axis)
+        sizes = _with_rest(emit, emit.ints(sections), len(types), emit.size(x, axis))
+        return emit.all("Split", x, sizes, dtypes=dtypes, axis=axis)
     if not sections and UNKNOWN in parts:
         return emit.all("Split", x, dtypes=dtypes, axis=axis, num_outputs=num)
     if UNKNOWN not in parts:
