@@ -17,6 +17,8 @@ SAMPLES = {
         sample(bf16(0, 3), shape=(3, 0)).known_sizes(),
         sample(f32(0, 5, 6), shape=(0, 0, 3, 2)).gives(lambda x: x.reshape(0, 5, 3, 2)),
         sample(f32(2, 0, 6), shape=(0, -1, 3, 2)).gives(lambda x: x.reshape(2, 0, 3, 2)),
+        sample(f32(0, 2, 7, 4), shape=(0, -1, 4)).gives(lambda x: x.reshape(0, 14, 4)),
+        sample(f32(3, 0), shape=(-1, 0)).gives(lambda x: x),
     ],
     ops.ReshapeLike: [
         sample(f32(2, 3, 4), f32(2, 6), shape=(0, -1, 2)).gives(lambda x, _: x.reshape(2, 6, 2)),

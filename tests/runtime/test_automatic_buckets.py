@@ -412,6 +412,21 @@ def test_a_training_from_a_seed_that_goes_on_from_its_middle() -> None:
     assert (stats["padding"], stats["exact"]) == (2, [])
 
 
+def test_a_training_from_a_seed_with_texts_without_words() -> None:
+    """A feed without elements runs as it is, and changes nothing."""
+    main, startup = static.Program(), static.Program()
+    main.random_seed = 3
+    with static.program_guard(main, startup):
+        tokens = static.data("tokens", [None, None], "int64")
+        loss = paddle.sum(nn.Embedding(4, 2)(tokens))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+    executor = static.Executor()
+    executor.run(startup)
+    for length in (3, 0, 4, 0):
+        (found,) = executor.run(main, {"tokens": np.zeros((2, length), "int64")}, [loss])
+        assert bool(found) is bool(length)
+
+
 @pytest.mark.exhaustive
 def test_the_last_batch_of_an_epoch_runs_as_it_is() -> None:
     _, _, stats = run_unasked(tagger, ((3, 8), (3, 8), (1, 8), (3, 8), (1, 8)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
@@ -155,7 +156,8 @@ def sizes_in(elements: Partial, name: str) -> Shape:
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     """Resolve the target shape of `reshape`: 0 copies a dimension, one -1 takes the rest.
 
-    Where copies would give elements to a tensor without any, each 0 stays a 0, as in Paddle 3.
+    Where copies would give elements to a tensor without any, each 0 stays a 0, as in Paddle 3. So
+    does the -1 of a tensor without elements leave out sizes of 0: [0, 2, 3] to [0, -1] is [0, 6].
     """
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
         raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
@@ -188,7 +190,10 @@ def _fill_dim(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
     free = [i for i, dim in enumerate(wanted) if dim == -1]
     if total == UNKNOWN:
         return _resolve_unknown(shape, dims, free)
-    known = product([dim for i, dim in enumerate(dims) if i not in free])
+    others = [dim for i, dim in enumerate(dims) if i not in free]
+    known = product(others)
+    if free and total == known == 0:
+        total, known = prod(filter(None, shape)), prod(filter(None, others))
     if free:
         if known == 0 or total % known:
             raise ProgramError(

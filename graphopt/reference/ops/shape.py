@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.dialect.ops import shape as ops
+from graphopt.ir.dialect.types import resolve_shape
 from graphopt.reference.derivatives import hold
 from graphopt.reference.registry import rule, rule_each
 from graphopt.reference.tape import Array
@@ -27,9 +28,7 @@ rule_each(
 
 @rule(ops.Reshape)
 def reshape(x: Array, shape: Sequence[int]) -> Array:
-    copied = [x.shape[i] if dim == 0 and i < x.ndim else dim for i, dim in enumerate(shape)]
-    fits = x.size or -1 in shape or 0 in copied
-    return np.reshape(x, copied if fits else tuple(shape))
+    return np.reshape(x, resolve_shape(x.shape, shape))
 
 
 @rule(ops.ReshapeLike)

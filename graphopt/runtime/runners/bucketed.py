@@ -210,7 +210,8 @@ class BucketedRunner(Runner):
             repeats = must_repeat() or (met.trains and seeded)
             own = self._all_of(program)
             is_open = any(map(any, by_position.values()))
-            if not is_open or met.run_exact(feeds, by_position, own, repeats=repeats):
+            is_empty = any(not array.size for array in feeds.values())  # no bucket has no rows
+            if not is_open or is_empty or met.run_exact(feeds, by_position, own, repeats=repeats):
                 return None
         fitted = self.find_fitting(program, feeds, names)
         if fitted is None:
