@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, cast
 
 
@@ -16,27 +16,34 @@ def as_list(value: Any) -> list[Any]:
     return [] if value is None else items_of(value)
 
 
-def leaves(tree: Any) -> list[Any]:
-    """List the leaves of a structure in order, dicts by sorted key. Any other value is one leaf."""
-    return list(_walk(tree))
+def leaves(tree: Any, whole: Container[int] = ()) -> list[Any]:
+    """List the leaves of a structure in order, dicts by sorted key. Any other value is one leaf.
+
+    So are the lists, tuples and dicts whose `id` is in `whole`.
+    """
+    return list(_walk(tree, whole))
 
 
-def _walk(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, dict):
+def _walk(tree: Any, whole: Container[int]) -> Iterator[Any]:
+    if id(tree) in whole:
+        yield tree
+    elif isinstance(tree, dict):
         for key in sorted(cast(dict[Any, Any], tree), key=str):
-            yield from _walk(tree[key])
+            yield from _walk(tree[key], whole)
     elif isinstance(tree, (list, tuple)):
         for item in cast(list[Any], tree):
-            yield from _walk(item)
+            yield from _walk(item, whole)
     else:
         yield tree
 
 
-def rebuild(tree: Any, values: list[Any]) -> Any:
-    """Build a structure of the form of `tree` from its leaves' replacements, as many as it has."""
+def rebuild(tree: Any, values: list[Any], whole: Container[int] = ()) -> Any:
+    """Build a structure of the form of `tree` from the replacements of its `leaves`."""
     remaining = iter(values)
 
     def again(part: Any) -> Any:
+        if id(part) in whole:
+            return next(remaining)
         if isinstance(part, dict):
             made = {key: again(part[key]) for key in sorted(cast(dict[Any, Any], part), key=str)}
             return {key: made[key] for key in cast(dict[Any, Any], part)}

@@ -26,7 +26,6 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "end_dim": ("stop_axis",),
     "m": ("num_columns",),
     "n": ("num_rows",),
-    "num_or_sections": ("num_or_indices",),
     "size": ("shape",),
     "sizes": ("shape",),
     "start_dim": ("start_axis",),

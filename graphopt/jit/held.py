@@ -151,13 +151,14 @@ class HeldContents:
         found = False
         for container, _ in list(self._containers.values()):
             for key, value in _items(container).items():
-                leaves = nest.leaves(value)
+                # containers of containers have a turn of their own, and may contain themselves
+                leaves = nest.leaves(value, self._containers)
                 ours = [isinstance(v, Variable) and v.block.program is program for v in leaves]
                 if any(ours):
                     found = True
                     left = Unknown(str(key), _LEFT)
                     new = [left if o else v for o, v in zip(ours, leaves, strict=True)]
-                    _put(container, key, nest.rebuild(value, new))
+                    _put(container, key, nest.rebuild(value, new, self._containers))
         return found
 
     # -- parts ---------------------------------------------------------------------------------

@@ -12,11 +12,21 @@ import numpy as np
 from graphopt.errors import AssertedError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.sizes import has_variable
 from graphopt.ir.dialect.shapes import broadcast_shapes
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import concat, flatten, gather, reshape, slice, stack, unsqueeze
+from graphopt.tensor.manipulation import (
+    concat,
+    flatten,
+    gather,
+    reshape,
+    slice,
+    split,
+    stack,
+    unsqueeze,
+)
 from graphopt.tensor.rearrange import flip, meshgrid
 
 
@@ -124,12 +134,37 @@ def hsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Va
     return tensor_split(x, num_or_indices, 0 if rank == 1 else 1, name)
 
 
-def vsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Variable]:
-    """Split x along the first axis (paddle.vsplit). Raises ValueError for rank 0 or 1."""
-    rank = len(arguments.variable(x, "x", "vsplit").shape)
-    if rank < 2:
-        raise ValueError(f"vsplit(): 'x' should have rank 2 or more, found {rank}")
-    return tensor_split(x, num_or_indices, 0, name)
+def vsplit(
+    x: Variable,
+    num_or_sections: Any = None,
+    name: str | None = None,
+    num_or_indices: Any = None,
+) -> list[Variable]:
+    """Split x along the first axis (paddle.vsplit). Raises ValueError for rank 0 or 1.
+
+    A list has the sizes of the parts, as in Paddle 2.6.2. If they do not add up to the axis, or it
+    is called `num_or_indices`, it has the rows at which the next part begins, as in 3.3.1.
+    """
+    shape = arguments.variable(x, "x", "vsplit").shape
+    if len(shape) < 2:
+        raise ValueError(f"vsplit(): 'x' should have rank 2 or more, found {len(shape)}")
+    if (num_or_sections is None) == (num_or_indices is None):
+        raise TypeError("vsplit(): give either 'num_or_sections' or 'num_or_indices'")
+    if num_or_sections is not None and _are_sizes(num_or_sections, shape[0]):
+        return split(x, num_or_sections, 0, name)
+    at = num_or_indices if num_or_sections is None else num_or_sections
+    return tensor_split(x, at, 0, name)
+
+
+def _are_sizes(given: Any, size: int) -> bool:
+    """True for numbers that `split` takes along an axis of this size, which is -1 if it is open."""
+    if size < 0 or has_variable(given):
+        return True
+    if not isinstance(given, (list, tuple)):
+        return False  # equal parts, of which `tensor_split` lets the first ones have the remainder
+    each = arguments.integers(given, "num_or_sections", "vsplit")
+    has_rest = each.count(-1) == 1 and min(each) == -1 and sum(each) < size
+    return has_rest or (min(each, default=-1) >= 0 and sum(each) == size)
 
 
 def dsplit(x: Variable, num_or_indices: Any, name: str | None = None) -> list[Variable]:

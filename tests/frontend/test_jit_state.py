@@ -406,3 +406,19 @@ def test_a_number_is_no_buffer() -> None:
     layer: Any = Counter()
     with pytest.raises(TypeError, match="assignment to buffers 'n' should be"):
         layer.n = 5
+
+
+def test_a_list_that_contains_itself() -> None:
+    """Objects of the script may refer to each other, as the nodes of a tree to their parent."""
+
+    class Tree(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.root: dict[str, Any] = {"kids": [], "steps": paddle.zeros([1])}
+            self.root["kids"].append({"parent": self.root})
+
+        def forward(self, x: Any) -> Any:
+            self.root["steps"] = self.root["steps"] + len(self.root["kids"])
+            return self.root["steps"] + x * 0.0
+
+    assert values(jit.to_static(Tree())) == [1, 2, 3]

@@ -60,6 +60,29 @@ def test_they_mean_the_same() -> None:
     np.testing.assert_allclose(normalised, wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"num_or_sections": [1, 2]}, [1, 2]),
+        ({"num_or_sections": [2, -1]}, [2, 1]),
+        ({"num_or_sections": [1]}, [1, 2]),
+        ({"num_or_indices": [1, 2]}, [1, 1, 1]),
+        ({"num_or_indices": 2}, [2, 1]),
+        ({"num_or_sections": 3}, [1, 1, 1]),
+    ],
+)
+def test_sizes_of_parts_are_no_indices(given: dict[str, Any], wanted: list[int]) -> None:
+    """Of vsplit, 2.6.2 takes the sizes of the parts, and 3.3.1 where the next part begins."""
+    parts = computed(lambda x: paddle.vsplit(x, **given), x=X)
+    np.testing.assert_array_equal(np.concatenate(parts), X)
+    assert [len(part) for part in parts] == wanted
+
+
+def test_vsplit_takes_one_of_them() -> None:
+    with pytest.raises(TypeError, match="either 'num_or_sections' or 'num_or_indices'"):
+        paddle.vsplit(paddle.assign(X), 3, None, 3)
+
+
 def test_other_names_are_refused() -> None:
     """Unknown names raise as before, and so does an argument that is passed twice."""
     roll: Any = paddle.roll
