@@ -30,13 +30,10 @@ class TensorCase:
         self.decoder = Decoder(corpus, case)
         self.is_fluid = case["oracle"] == "1.8.5"
         self.inputs: dict[str, Any] = case.get("inputs", {})
-        self.feeds: dict[str, Any] = {n: self._array(i["a"]) for n, i in self.inputs.items()}
+        self.feeds: dict[str, Any] = {n: self.decoder.array(i["a"]) for n, i in self.inputs.items()}
         self.layer: Any = None
         self.lengths: dict[str, Any] = {}
         self.operators: set[str] = set()
-
-    def _array(self, reference: Any) -> Any:
-        return self.decoder.array(reference)
 
     def run(self) -> dict[str, Any]:
         """Run the call; return results by path, gradients as `grad x`, buffers as `state name`."""
@@ -53,7 +50,7 @@ class TensorCase:
                 executor.run(startup)
             if self.layer is not None:
                 state = self.case.get("state", {})
-                self.layer.set_state_dict({k: self._array(r) for k, r in state.items()})
+                self.layer.set_state_dict({k: self.decoder.array(r) for k, r in state.items()})
             wanted = {path: value for path, value in results if paddle.is_tensor(value)}
             wanted |= self._gradients(variables, list(wanted.values())) | self._buffers()
             fetched = self._fetch(executor, main, wanted)
@@ -112,7 +109,7 @@ class TensorCase:
             return {}
         cotangents: list[Any] = []
         for number, (target, reference) in enumerate(zip(targets, self.case["cot"], strict=False)):
-            value = self._array(reference)
+            value = self.decoder.array(reference)
             name = f"cotangent{number}"
             cotangents.append(paddle.static.data(name, list(target.shape), str(value.dtype)))
             self.feeds[name] = value

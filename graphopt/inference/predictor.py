@@ -16,6 +16,7 @@ from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, has_parameters, read_model
 from graphopt.runtime.devices.threads import limit_threads
 from graphopt.runtime.executor import Executor
+from graphopt.runtime.feeds.feed import as_array
 from graphopt.runtime.state.slots import Tensor as Fetched
 
 Array = np.ndarray[Any, Any]
@@ -41,13 +42,16 @@ class Tensor:
             self._value = self._value.reshape(self._shape)
 
     def copy_from_cpu(self, data: Any) -> None:
-        """Copy an array in. Raises TypeError for another type."""
+        """Copy an array in. Raises TypeError for another type, FeedError for uneven rows."""
         if not isinstance(data, (np.ndarray, list, tuple)):
             raise TypeError(
                 "In copy_from_cpu, we only support numpy ndarray data type, found "
                 f"{type(data).__name__}"
             )
-        self._value = np.array(data)
+        try:
+            self._value = np.array(data)
+        except ValueError as error:
+            raise FeedError(f"the value of '{self._name}' is not an array: {error}") from None
         self._shape = list(self._value.shape)
 
     def share_external_data(self, data: Any) -> None:
@@ -130,8 +134,10 @@ class Predictor:
     def run(self, inputs: Sequence[Any] | None = None) -> Any:
         """Run the model on its input handles, and return True; or on arrays, and return arrays."""
         if inputs is not None:
+            block = self._model.program.global_block()
             for name, value in self._model.feed(list(inputs)).items():
-                self._inputs[name].copy_from_cpu(np.asarray(value))
+                variable = block.var(name)
+                self._inputs[name].copy_from_cpu(np.asarray(as_array(variable, value)))
         feed = {name: tensor._feed() for name, tensor in self._inputs.items()}
         names = list(self._outputs)
         model = self._model

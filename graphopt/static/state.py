@@ -95,6 +95,7 @@ def save(
     and 4 and for another format, ScopeError for a variable without a value; with Orbax
     FileExistsError for a folder that exists, UnsupportedError without the package.
     """
+    _require_program(program, "save")
     assert os.path.basename(model_path) != "", (
         "The input model_path MUST be format of dirname/filename, but received model_path is "
         "empty string."
@@ -119,6 +120,11 @@ def save(
         }
     )
     return None
+
+
+def _require_program(program: Any, function: str) -> None:
+    if not isinstance(program, Program):
+        raise TypeError(f"{function}(): 'program' should be a Program, found {program!r:.60}")
 
 
 def _current(program: Program, variable: Variable) -> Slot | np.ndarray[Any, Any]:
@@ -181,6 +187,7 @@ def load(
     program declares, UnsafeError for a pickle with other contents than arrays, FileNotFoundError
     for a missing file.
     """
+    _require_program(program, "load")
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(f"load: executor should be an Executor, but received {type(executor)}")
     prefix = _prefix(model_path)

@@ -297,3 +297,25 @@ def test_diagonals_of_a_tensor() -> None:
     np.testing.assert_array_equal(found, [[[1, 0], [3, 0], [5, 0]], [[0, 2], [0, 4], [0, 6]]])
     with pytest.raises(ProgramError, match="2 positions of the diagonal"):
         run("fill_diagonal_tensor", {"X": x, "Y": y[:, :1]}, {"dim1": 0, "dim2": 2})
+
+
+@pytest.mark.parametrize(
+    ("type", "inputs", "outputs", "message"),
+    [
+        ("relu", {"X": "x"}, {"Y": "x"}, "relu has no output 'Y'; its outputs are Out"),
+        ("relu", {"X": "x"}, {"Out": ["x", "y"]}, "one Variable in the slot 'Out', found 2: x, y"),
+        ("elementwise_add", {"X": ["x", "y"], "Y": "y"}, {"Out": "x"}, "slot 'X', found 2: x, y"),
+        ("relu", ["x"], {"Out": "x"}, "slots are a dict from their names to Variables"),
+        (3, {"X": "x"}, {"Out": "x"}, "the type of an operator is a str, found 3"),
+    ],
+)
+def test_wrong_slots(type: Any, inputs: Any, outputs: Any, message: str) -> None:
+    """An operator that would leave a variable as it is, or out, is refused, as in Paddle."""
+    graphopt.enable_static()
+    with program_guard(Program(), Program()):
+        block = graphopt.static.default_main_program().global_block()
+        for name in "xy":
+            block.create_var(name=name, shape=[2], dtype="float32")
+        with pytest.raises(ProgramError, match=message):
+            block.append_op(type, inputs, outputs)
+        assert not block.ops

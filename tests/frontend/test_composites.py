@@ -147,6 +147,11 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: F.sparse_attention(x), UnsupportedError, "scaled_dot_product_attention"),
     (lambda x: nn.Conv1D(1, 1, 1, padding_mode="wrap"), ValueError, "padding_mode"),
     (lambda x: static.nn.row_conv(x, 1), ValueError, "row_conv"),
+    (lambda x: static.nn.fc(x, "4"), TypeError, "'size' must be an int, found str"),
+    (lambda x: static.nn.embedding(x > 0, [3]), ValueError, r"'size' should be \[rows, width\]"),
+    (lambda x: static.save(x, "model"), TypeError, r"save\(\): 'program' should be a Program"),
+    (lambda x: static.load(x, "model"), TypeError, r"load\(\): 'program' should be a Program"),
+    (lambda x: static.amp.decorate(x), TypeError, "should be an Optimizer, found Variable"),
     (lambda x: static.nn.sparse_embedding(x, [2, 2]), UnsupportedError, "static.nn.embedding"),
 ]
 

@@ -13,8 +13,9 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, FormatError, UnsafeError
-from graphopt.ir.formats import read_program
+from graphopt.ir.formats import read_program, write_program
 from graphopt.ir.formats.find import find_parameters
+from graphopt.ir.program import Operator
 from graphopt.models.model import read_model
 from graphopt_tests import model_files
 
@@ -195,8 +196,17 @@ def test_paths_that_mean_no_model(tmp_path: Path) -> None:
         paddle.import_model(tmp_path)
     with pytest.raises(FormatError, match=r"parameter file next to the program .* 10 stored"):
         paddle.import_model(tmp_path / "a")
-    with pytest.raises(FileNotFoundError, match="no parameters at"):
+    with pytest.raises(FileNotFoundError, match=r"no parameters at elsewhere, nor at .*elsewhere$"):
         paddle.import_model(tmp_path / "a", "elsewhere")
+    with pytest.raises(FileNotFoundError, match=r"no parameters at [^,]*elsewhere$"):
+        paddle.import_model(tmp_path / "a", tmp_path / "elsewhere")
+    for suffix in (".pdmodel", ".json"):
+        (tmp_path / f"empty{suffix}").write_bytes(b"")
+        with pytest.raises(
+            FormatError,
+            match=rf"empty\{suffix}: byte 0: the file is empty, expected a program; copy",
+        ):
+            paddle.import_model(tmp_path / f"empty{suffix}")
 
 
 def test_other_outputs() -> None:
@@ -255,6 +265,34 @@ def trained(folder: Path, *, accuracy: bool = False) -> Path:
     static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
     static.save(static.default_main_program(), str(folder / "step"))
     return folder / "step"
+
+
+@pytest.mark.filterwarnings("ignore:no variable in your model")
+def test_an_inference_model_that_computes_a_derivative(tmp_path: Path) -> None:
+    """Paddle writes gradient operators between those that name the feeds and the fetches."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 3])
+        y = paddle.tanh(x)
+        static.save_inference_model(str(tmp_path / "m"), [x], [y], static.Executor(), program=main)
+    program = paddle.import_model(tmp_path / "m").program
+    block = program.global_block()
+    seed = f"{y.name}@GRAD"
+    for name in (seed, "x@GRAD"):
+        block.create_var(name=name, shape=[-1, 3], dtype="float32")
+    added = [
+        ("fill_any_like", {"X": [y.name]}, {"Out": [seed]}, {"value": 1.0, "dtype": -1}),
+        ("tanh_grad", {"Out": [y.name], "Out@GRAD": [seed]}, {"X@GRAD": ["x@GRAD"]}, {}),
+    ]
+    *before, scale, fetch = block.ops
+    scale.inputs["X"], scale.saved = ["x@GRAD"], None
+    block.ops[:] = [*before, *(Operator(block, *each) for each in added), scale, fetch]
+    (tmp_path / "m.pdmodel").write_bytes(write_program(program))
+    model = paddle.import_model(tmp_path / "m")
+    for rows in (2, 3):
+        numbers = np.linspace(-1, 1, 3 * rows, dtype="float32").reshape(rows, 3)
+        (found,) = model.run([numbers])
+        np.testing.assert_allclose(found, 1 - np.tanh(numbers) ** 2, rtol=1e-5)
 
 
 def test_a_training_program(tmp_path: Path) -> None:

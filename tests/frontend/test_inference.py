@@ -126,6 +126,10 @@ def test_errors(predictor: inference.Predictor) -> None:
         predictor.clone().run()
     with pytest.raises(TypeError, match="only support numpy ndarray"):
         predictor.get_input_handle("x").copy_from_cpu("text")
+    with pytest.raises(FeedError, match="the value of 'x' is not an array"):
+        predictor.get_input_handle("x").copy_from_cpu([[1], [2, 3]])
+    with pytest.raises(FeedError, match="the feed of 'x' is not an array: its rows have different"):
+        predictor.run([[[1], [2, 3]]])
     config = inference.Config(*FILES)
     config.enable_use_gpu(100, 0)
     assert (config.use_gpu(), config.gpu_device_id()) == (True, 0)
@@ -183,6 +187,16 @@ def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None
     stats = predictor._executor.stats
     assert stats["compiled_shapes"] == (3 if setting == "auto" else 5)
     assert stats.get("rows", 0) == (40 + 39 + 38 if setting == "auto" else 0)
+
+
+def test_feeds_without_rows_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty feed after several sizes is not padded."""
+    monkeypatch.setenv("FLAGS_graphopt_buckets", "auto")
+    predictor = inference.create_predictor(inference.Config(*FILES))
+    for rows in (1, 2, 40, 0, 39, 0):
+        (found,) = predictor.run([np.zeros((rows, 1, 28, 28), "float32")])
+        assert found.shape == (rows, 10)
+    assert not predictor._executor.stats["exact"]
 
 
 def test_sizes_that_numpy_computes_run_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

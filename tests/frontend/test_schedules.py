@@ -93,6 +93,9 @@ def test_step_to_an_epoch() -> None:
     ("make", "error", "text"),
     [
         (lambda: lr.ExponentialDecay("1", 0.5), TypeError, "learning rate must be float"),
+        (lambda: lr.StepDecay(-1.0, 2), ValueError, "Invalid learning rate: -1"),
+        (lambda: lr.ExponentialDecay(1.0, 1.5), AssertionError, r"'gamma'.*\(0.0, 1.0\).*1.5"),
+        (lambda: lr.NaturalExpDecay(1.0, -0.1), AssertionError, r"'gamma'.*\(0.0, inf\).*-0.1"),
         (lambda: lr.PiecewiseDecay([1, 2], [1.0]), ValueError, "need 3 values"),
         (lambda: lr.MultiStepDecay(1.0, [3, 2]), ValueError, "increasing"),
         (lambda: lr.StepDecay(1.0, 0), ValueError, "step_size"),

@@ -290,6 +290,8 @@ def test_sizes_that_cannot_stay_open(tmp_path: Path) -> None:
 
 def test_options_that_a_format_has_not(tmp_path: Path) -> None:
     model = load("infer_lenet")
+    with pytest.raises(ValueError, match="would be a bundle, which `graphopt compile` writes"):
+        model.export(tmp_path / "m.graphopt")
     with pytest.raises(ValueError, match=r"none of the suffixes .*\.jaxexport"):
         model.export(tmp_path / "m.tflite")
     with pytest.raises(ValueError, match=r"format should be one of .*, found 'tflite'"):

@@ -62,6 +62,8 @@ def test_numbers_that_paddle_allows() -> None:
     assert np.isfinite(ignored([1, -100]))
     padded = runner(lambda ids, table: F.embedding(ids, table, padding_idx=2))
     assert not padded([1, 2])[1].any()
+    with pytest.raises(IndexRangeError, match=r"accepts numbers from 0 to 4\. Correct"):
+        padded([1, 7])
     hot = runner(lambda ids, table: paddle.fluid.layers.one_hot(ids, 5, allow_out_of_range=True))
     assert not hot([1, 7])[1].any()
 

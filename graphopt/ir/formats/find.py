@@ -118,7 +118,8 @@ def find_parameters(program: Path) -> list[Path]:
 
 def find_given(program: Path, params: Path) -> Path:
     """Find `params`, also in the program's folder; raise FileNotFoundError when neither exists."""
-    for candidate in (params, program.parent / params):
+    candidates = dict.fromkeys((params, program.parent / params))
+    for candidate in candidates:
         if candidate.exists():
             return candidate
-    raise FileNotFoundError(f"no parameters at {params}, nor at {program.parent / params}")
+    raise FileNotFoundError(f"no parameters at {', nor at '.join(map(str, candidates))}")

@@ -213,6 +213,10 @@ def _read(
 
 
 def _read_paddle(data: bytes, source: str, limits: Limits) -> Program:
+    if not data:
+        raise FormatError(
+            f"{source}: byte 0: the file is empty, expected a program; copy or save it again"
+        )
     if _PICKLE.match(data):
         kind = foreign_kind(data) or (
             "a pickle (.pdparams, .pdopt, paddle.save), not a program; give the path of the "

@@ -55,6 +55,8 @@ def format_of(path: Path, format: str | None = None) -> str:
     for suffix, name in FORMATS.items():
         if path.name.endswith(suffix):
             return name
+    if path.suffix == ".graphopt":
+        raise ValueError(f"{path} would be a bundle, which `graphopt compile` writes")
     near = get_close_matches(path.suffix, FORMATS, 1)
     hint = f"; did you mean {near[0]}?" if near else "; use one, or give the format (--format)"
     raise ValueError(f"{path} has none of the suffixes {', '.join(FORMATS)}{hint}")

@@ -24,6 +24,8 @@ class LRScheduler(WithFacts):
                 f"{type(self).__name__}(): the type of learning rate must be float, but received "
                 f"{type(learning_rate).__name__}"
             )
+        if learning_rate < 0:
+            raise ValueError(f"{type(self).__name__}(): Invalid learning rate: {learning_rate}")
         self.base_lr = float(learning_rate)
         self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from graphopt.errors import AssertedError
 from graphopt.optimizer.lr.base import LRScheduler, at_least
 
 
@@ -62,17 +63,27 @@ class PiecewiseDecay(LRScheduler):
 
 
 class _Gamma(LRScheduler):
-    """A formula of the epoch with one constant."""
+    """A formula of the epoch with one constant, which is between the limits of the class."""
+
+    _limits = -math.inf, math.inf
 
     def __init__(
         self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
     ) -> None:
+        least, most = self._limits
+        if not least < gamma < most:
+            raise AssertedError(
+                f"{type(self).__name__}(): 'gamma' must be in the interval ({least}, {most}) so "
+                f"that the learning rate decays, found {gamma}"
+            )
         self.gamma = gamma
         super().__init__(learning_rate, last_epoch, verbose)
 
 
 class NaturalExpDecay(_Gamma):
-    """learning_rate * e^(-gamma * epoch)."""
+    """learning_rate * e^(-gamma * epoch), gamma above 0."""
+
+    _limits = 0.0, math.inf
 
     def get_lr(self) -> float:
         return self.base_lr * math.exp(-self.gamma * self.last_epoch)
@@ -87,6 +98,8 @@ class InverseTimeDecay(_Gamma):
 
 class ExponentialDecay(_Gamma):
     """learning_rate * gamma^epoch, gamma in (0, 1)."""
+
+    _limits = 0.0, 1.0
 
     def get_lr(self) -> float:
         return self.base_lr * self.gamma**self.last_epoch

@@ -48,7 +48,8 @@ def _check(name: str, ids: HostArray, bound: IndexBound, verb: str) -> None:
     if not wrong.any():
         return
     at = np.unravel_index(int(wrong.argmax()), ids.shape)
-    besides = "" if bound.allowed is None else f" or {bound.allowed}"
+    beyond = bound.allowed is not None and not bound.low <= bound.allowed < bound.high
+    besides = f" or {bound.allowed}" if beyond else ""
     raise IndexRangeError(
         f"'{name}' was fed {ids[at]} at {[int(i) for i in at]}, which is out of range: "
         f"{bound.reader} accepts numbers from {bound.low} to {bound.high - 1}{besides}. Correct "

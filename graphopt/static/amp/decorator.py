@@ -294,7 +294,7 @@ def decorate(*args: Any, **kwargs: Any) -> OptimizerWithMixedPrecision:
     init_loss_scaling=32768, incr_every_n_steps=1000, decr_every_n_nan_or_inf=2, incr_ratio=2.0,
     decr_ratio=0.8, use_dynamic_loss_scaling=True, use_pure_fp16=False, use_fp16_guard=None,
     use_bf16=False, use_promote=False`; a call has these if it names `use_pure_fp16`,
-    `use_fp16_guard` or `use_bf16`, or if its third argument is a float.
+    `use_fp16_guard` or `use_bf16`, or if its third argument is a number.
 
     At O1 the white operators of the lists compute in half precision, at O2 all but a few, with half
     parameters (`amp_init` casts their values) and float32 master weights unless `master_weight` is
@@ -303,7 +303,12 @@ def decorate(*args: Any, **kwargs: Any) -> OptimizerWithMixedPrecision:
     float32. Raises ValueError for another level or dtype.
     """
     old = {"use_pure_fp16", "use_fp16_guard", "use_bf16"}
-    is_old = bool(old & kwargs.keys()) or (len(args) > 2 and isinstance(args[2], float))
+    is_old = bool(old & kwargs.keys()) or (len(args) > 2 and isinstance(args[2], (int, float)))
+    optimizer = args[0] if args else kwargs.get("optimizer")
+    if optimizer is not None and not hasattr(optimizer, "minimize"):
+        raise TypeError(
+            f"decorate(): 'optimizer' should be an Optimizer, found {type(optimizer).__name__}"
+        )
     return _decorate_old(*args, **kwargs) if is_old else _decorate(*args, **kwargs)
 
 

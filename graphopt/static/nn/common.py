@@ -34,6 +34,7 @@ def fc(
     ValueError when the flattened size is not known.
     """
     inputs = arguments.variables([x] if isinstance(x, Variable) else x, "x", "fc")
+    size = arguments.integer(size, "size", "fc")
     helper = LayerHelper("fc", name)
     attrs_given = weight_attr if isinstance(weight_attr, (list, tuple)) else [weight_attr]
     if len(attrs_given) not in (1, len(inputs)):
@@ -139,7 +140,9 @@ def embedding(
     """
     arguments.variable(input, "input", "embedding")
     helper = LayerHelper("embedding")
-    sizes = arguments.pair(list(size), "size", "embedding")
+    sizes = arguments.integers(size, "size", "embedding")
+    if len(sizes) != 2:
+        raise ValueError(f"embedding(): 'size' should be [rows, width], found {size}")
     weight = helper.parameter(as_weight_attr(param_attr, "embedding"), sizes, dtype)
     attrs: dict[str, Any] = {
         "padding_idx": table_padding(padding_idx, sizes[0], "embedding"),

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphopt.frontend.images import numpy_resize
 from graphopt.frontend.images.image import Array
+from graphopt.frontend.images.numpy_resize import resize as resize
 from graphopt.vision.transforms import numpy_color, numpy_warp
 
 
@@ -25,11 +25,6 @@ def to_tensor(pic: Array, data_format: str) -> Array:
     if pic.dtype == np.uint8:
         return np.ascontiguousarray(pic.astype(np.float32) / np.float32(255))
     return np.array(pic, order="C")
-
-
-def resize(img: Array, size: tuple[int, int], interpolation: str) -> Array:
-    """Resize to `size` = (height, width)."""
-    return numpy_resize.resize(img, size, interpolation)
 
 
 def pad(img: Array, sides: tuple[int, int, int, int], fill: Any, padding_mode: str) -> Array:

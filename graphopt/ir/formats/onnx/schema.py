@@ -39,8 +39,7 @@ class SpanKind:
 SPAN = SpanKind()
 
 
-def _one(number: int, name: str, kind: WireKind) -> MessageField:
-    return MessageField(number, name, kind)
+_one = MessageField
 
 
 def _many(number: int, name: str, kind: WireKind) -> MessageField:

@@ -113,10 +113,6 @@ def _numbers(parts: list[Any]) -> bool:
     return all(isinstance(part, int | float) for part in parts)
 
 
-def _type(value: Any, place: JsonPosition) -> Any:
-    return read_type(value, place)
-
-
 _READERS: Mapping[str, Callable[[Any, JsonPosition], Any]] = {
     "0.a_bool": _bool,
     "0.a_i32": _int32,
@@ -126,7 +122,7 @@ _READERS: Mapping[str, Callable[[Any, JsonPosition], Any]] = {
     "0.a_f64": _float,
     "0.a_str": _text,
     "0.a_tensorname": _text,
-    "0.a_type": _type,
+    "0.a_type": read_type,
     "0.a_c64": _complex,
     "0.a_c128": _complex,
     "1.a_intarray": _integers,

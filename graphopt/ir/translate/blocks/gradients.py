@@ -21,7 +21,7 @@ from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.shape import Assign, Reshape, Squeeze
 from graphopt.ir.dialect.types import compatible, dtype_of, shape_of
 from graphopt.ir.program import Operator, is_sparse_lookup
-from graphopt.ir.translate.blocks.block import BlockParser
+from graphopt.ir.translate.blocks.block import SKIPPED, BlockParser
 from graphopt.ir.translate.gradients.backward_pass import Raised
 from graphopt.ir.translate.gradients.explicit import GradientLink
 from graphopt.ir.translate.gradients.flow import Contribution
@@ -62,6 +62,9 @@ class GradientParser:
 
     def _run_one(self, at: int, op: Operator, prepare: Callable[[Operator], Operator]) -> None:
         self.parser.reader = op
+        if op.type in SKIPPED:
+            self._note_columns(at, op)
+            return
         if at in self.plan.absorbed:
             for gradient in self.versions.writes[at].values():
                 if gradient in self.results and gradient in self.values:
@@ -114,6 +117,11 @@ class GradientParser:
             numbers.append(self._emit(Squeeze, value, axis=(-1,)) if old else value)
         for name, value in sparse_update(Emitter(self.parser.translator, op), numbers).items():
             self.parser.bind(name, value)
+
+    def _note_columns(self, at: int, op: Operator) -> None:
+        """Record what a feed operator writes; the lists of feeds and fetches are no values."""
+        for value in self.versions.writes[at].values() if op.type == "feed" else ():
+            self._note(value)
 
     def _note(self, value: VersionedName) -> None:
         """Record the current value of a name as the value of this version."""

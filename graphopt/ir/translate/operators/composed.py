@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
-from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.elementary import Sign
 from graphopt.ir.dialect.ops.index import OneHot
 from graphopt.ir.dialect.ops.linalg.matrices import Diag
@@ -240,13 +240,7 @@ def polygon_box_transform(emit: Emitter) -> Written:
     _, geometry, height, width = shape_of(x.type)
     rows, columns = np.mgrid[:height, :width] * 4
     places = np.tile(np.stack([columns, rows]), (geometry // 2, 1, 1))[None]
-    return emit.results(Output=emit(Subtract, _constant(emit, places, x), x))
-
-
-def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:
-    """Emit a constant array in the dtype of `like`."""
-    flat = tuple(float(v) for v in values.reshape(-1))
-    return emit(AssignValue, shape=values.shape, values=flat, dtype=dtype_of(like.type))
+    return emit.results(Output=emit(Subtract, emit.array(places, dtype_of(x.type)), x))
 
 
 @translates("mean_iou")

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.elementary import Cos, Sin
 from graphopt.ir.dialect.ops.math import Add, Cast, Multiply, Subtract
 from graphopt.ir.dialect.ops.reduce import Cumsum
@@ -35,7 +35,8 @@ def add_position_encoding(emit: Emitter) -> Written:
     elif shape_of(x.type)[1] == UNKNOWN:
         table = _table(emit, _count_places(emit, x, 1), width)
     else:
-        table = _constant(emit, _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width))
+        numbers = _numbers(np.arange(shape_of(x.type)[1])[None, :, None], width)
+        table = emit.array(numbers, "float64")
     encoding = emit.scale(emit(Cast, table, dtype=dtype_of(x.type)), emit.attr("beta"))
     return emit.results(Out=emit(Add, emit.scale(x, emit.attr("alpha")), encoding))
 
@@ -53,7 +54,7 @@ def _numbers(places: np.ndarray, width: int) -> np.ndarray:
 
 def _table(emit: Emitter, places: SSAValue, width: int) -> SSAValue:
     """Emit sines and cosines, as float64, of positions [..., 1] that a run decides."""
-    angles = emit(Multiply, places, _constant(emit, _rates(width)))
+    angles = emit(Multiply, places, emit.array(_rates(width), "float64"))
     return emit(Concat, [emit(Sin, angles), emit(Cos, angles)], axis=rank_of(places.type) - 1)
 
 
@@ -69,8 +70,3 @@ def _places_in_sequences(emit: Emitter, x: SSAValue, lengths: SSAValue) -> SSAVa
     starts = emit(Cumsum, emit(Cast, lengths, dtype="float64"), axis=0, exclusive=True)
     own = emit(SequenceExpand, emit.reshape(starts, -1, 1), x, lengths)
     return emit(Subtract, _count_places(emit, x, 0), own)
-
-
-def _constant(emit: Emitter, values: np.ndarray) -> SSAValue:
-    flat = tuple(float(v) for v in values.reshape(-1))
-    return emit(AssignValue, shape=values.shape, values=flat, dtype="float64")

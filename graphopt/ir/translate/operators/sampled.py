@@ -194,18 +194,14 @@ def _log_uniform(
     attrs: dict[str, Any] = {"dtype": "float32", "min": 1e-7, "max": 1.0}
     noise = emit(Uniform, shape=(classes,), seed=emit.attr("seed"), **attrs)
     gumbel = emit.scale(emit(Log, emit.scale(emit(Log, noise), -1.0)), -1.0)
-    order = emit(Add, gumbel, _row(emit, np.log(chance)))
+    order = emit(Add, gumbel, emit.array(np.log(chance), "float32"))
     drawn = emit.reshape(emit.builder.emit(Topk, emit.op, order, k=count).results[1], 1, count)
     labels = emit(Cast, labels, dtype="int64")
     column = emit(FullLike, emit(Slice, labels, axes=(1,), starts=(0,), ends=(1,)), value=0.0)
     samples = emit(Concat, [labels, emit(Add, column, drawn)], axis=1)
-    included = emit.like(_row(emit, -np.expm1(count * np.log1p(-chance))), logits)
+    included = emit.like(emit.array(-np.expm1(count * np.log1p(-chance)), "float32"), logits)
     found = emit(Gather, included, emit.reshape(samples, -1), axis=0)
     return samples, emit.reshape(found, -1, shape_of(samples.type)[1])
-
-
-def _row(emit: Emitter, values: np.ndarray[Any, Any]) -> SSAValue:
-    return emit(AssignValue, shape=values.shape, values=tuple(values.tolist()), dtype="float32")
 
 
 @translates("similarity_focus")

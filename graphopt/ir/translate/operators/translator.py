@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
+from graphopt.ir.operators import operators
 from graphopt.ir.program import Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
 from graphopt.ir.translate.operators.builder import OpBuilder
@@ -32,9 +33,32 @@ class Translator(OpBuilder):
         """
         with errors_of(op):
             noted = noting(op)
+            if not op.is_loaded:
+                _check_slots(op)
             written = _translation(op.type)(Emitter(self, noted))
             check_read(noted)
             return written
+
+
+def _check_slots(op: Operator) -> None:
+    """Refuse what a script's operator cannot read or write, which would go unnoticed."""
+    row = operators().get(op.type)
+    if row is None or row.only == "graphopt":
+        return
+    known = row.slots[1]
+    if op.outputs and known and not any(slot in known for slot in op.outputs):
+        raise ProgramError(
+            f"operator {op.type} has no output '{min(op.outputs)}'; its outputs are "
+            f"{', '.join(known)}"
+        )
+    for marks, slots in zip(row.marked_slots, (op.inputs, op.outputs), strict=True):
+        single = {slot.rstrip("?") for slot in marks if "*" not in slot}
+        for slot in single.intersection(slots):
+            if len(slots[slot]) > 1:
+                raise ProgramError(
+                    f"operator {op.type} takes one Variable in the slot '{slot}', found "
+                    f"{len(slots[slot])}: {', '.join(slots[slot])}"
+                )
 
 
 def _translation(type: str) -> Translation:
