@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from glob import escape
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -70,16 +71,11 @@ def _files_of(stem: Path, suffix: str, named: str | None) -> dict[str, Path]:
     """Find the file of each method; `named` is the name of the file of `forward`."""
     forward = stem.with_name(named or stem.name + suffix)
     files = {"forward": forward} if forward.is_file() else {}
-    for file in sorted(stem.parent.glob(f"{glob_escape(stem.name)}.*{suffix}")):
+    for file in sorted(stem.parent.glob(f"{escape(stem.name)}.*{suffix}")):
         method = file.name.removesuffix(suffix).removeprefix(f"{stem.name}.")
         if method.isidentifier():
             files[method] = file
     return files
-
-
-def glob_escape(text: str) -> str:
-    """Escape a file name as a pattern that matches only it."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in text)
 
 
 def _trainable(models: Iterable[ImportedModel]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
@@ -405,6 +405,8 @@ def _refusal(op: PdOp, env: Environment) -> str:
         infer_types(call.op_class, types, dict(call.attrs) if dynamic else op.attr_values())
     except ProgramError as refusal:
         return f"\n{refusal}"
+    except UnsupportedError:  # there are no numbers while tracing, or several from replicas
+        pass
     return ""
 
 

@@ -68,8 +68,8 @@ def keep_only(program: Program, feeds: Sequence[str], fetches: Sequence[str]) ->
             continue
         if op.type == "pd_grad":
             raise UnsupportedError(
-                f"the fetch depends on the derivative {op.output_arg_names}, which Paddle's "
-                "inference models do not support; save the whole program with static.save"
+                f"the fetch depends on the derivative {op.output_arg_names}, which graphopt cannot "
+                "write as Paddle's gradient operators; save the whole program with static.save"
             )
         kept.append(op)
         needed.update(_names_read(program, op))
