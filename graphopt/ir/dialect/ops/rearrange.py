@@ -186,15 +186,7 @@ class StridedSlice(PureOp):
         dropped = normalize_axes(decrease_axis, len(shape))
         return like(input, shape=[dim for i, dim in enumerate(shape) if i not in dropped])
 
-    @staticmethod
-    def infer_partly(
-        input: Tensor,
-        axes: Sequence[int],
-        starts: Partial,
-        ends: Partial,
-        decrease_axis: Sequence[int],
-    ) -> Tensor:
-        return Slice.infer_partly(input, axes, starts, ends, decrease_axis)
+    infer_partly = staticmethod(Slice.infer_partly)
 
 
 @irdl_op_definition
