@@ -92,8 +92,10 @@ class Emitter:
     def _in(self, slot: str, name: str) -> SSAValue:
         """Read a name in a slot; stop its gradient if the slot is a constant in Paddle."""
         value = self.read(name)
-        fixed = slot in row_of(self.op.type).constant and dtype_of(value.type).is_differentiable
-        return self(StopGradient, value) if fixed and not self._is_stopped(name, value) else value
+        if not self.builder.trains or slot not in row_of(self.op.type).constant:
+            return value
+        passes_on = dtype_of(value.type).is_differentiable and not self._is_stopped(name, value)
+        return self(StopGradient, value) if passes_on else value
 
     def _is_stopped(self, name: str, value: SSAValue) -> bool:
         """True for an argument, such as fed data, whose variable has no gradient anyway."""
