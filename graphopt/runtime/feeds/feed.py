@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from graphopt.errors import FeedError, ProgramError
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, FeedSource, Program, Variable
+from graphopt.ir.program.lengths import fed_name
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.feeds.blame import nearest
 from graphopt.runtime.state.arrays import Array, Feed, HostArray
@@ -153,7 +154,7 @@ def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str
         if variable.lod_level:
             # the outer of two levels counts sequences of the inner level
             for at in range(len(levels) - 2, -1, -1):
-                outer = f"{name}{LENGTHS}{at}"
+                outer = fed_name(name, at, len(levels))
                 if block.has_var(outer) and outer not in feed:
                     found[outer] = levels[at]
                     _check_lengths(name, outer, found, (len(levels[at + 1]),))

@@ -15,6 +15,7 @@ import numpy as np
 from graphopt.display.units import several
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import LENGTHS, Program, Variable
+from graphopt.ir.program.lengths import fed_name
 from graphopt.runtime.feeds.feed import (
     StepsOfRun,
     as_array,
@@ -196,8 +197,7 @@ def _cut(
     """Count the rows of a feed, and of its lengths, for these numbers of its samples."""
     found: dict[str, tuple[int, ...]] = {}
     for at, lengths in enumerate(levels):
-        last = at == len(levels) - 1
-        found[f"{name}{LENGTHS}" if last else f"{name}{LENGTHS}{at}"] = sizes
+        found[fed_name(name, at, len(levels))] = sizes
         ends = np.cumsum(sizes)
         sizes = tuple(
             int(np.sum(lengths[end - n : end])) for n, end in zip(sizes, ends, strict=True)
