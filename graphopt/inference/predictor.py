@@ -51,7 +51,9 @@ class Tensor:
         try:
             self._value = np.array(data)
         except ValueError as error:
-            raise FeedError(f"the value of '{self._name}' is not an array: {error}") from None
+            raise FeedError(
+                f"the value of '{self._name}' is not an array; give rows of equal lengths: {error}"
+            ) from None
         self._shape = list(self._value.shape)
 
     def share_external_data(self, data: Any) -> None:

@@ -126,7 +126,7 @@ def test_errors(predictor: inference.Predictor) -> None:
         predictor.clone().run()
     with pytest.raises(TypeError, match="only support numpy ndarray"):
         predictor.get_input_handle("x").copy_from_cpu("text")
-    with pytest.raises(FeedError, match="the value of 'x' is not an array"):
+    with pytest.raises(FeedError, match="the value of 'x' is not an array; give rows"):
         predictor.get_input_handle("x").copy_from_cpu([[1], [2, 3]])
     with pytest.raises(FeedError, match="the feed of 'x' is not an array: its rows have different"):
         predictor.run([[[1], [2, 3]]])

@@ -25,7 +25,10 @@ class LRScheduler(WithFacts):
                 f"{type(learning_rate).__name__}"
             )
         if learning_rate < 0:
-            raise ValueError(f"{type(self).__name__}(): Invalid learning rate: {learning_rate}")
+            raise ValueError(
+                f"{type(self).__name__}(): Invalid learning rate: {learning_rate}; it should not "
+                "be negative"
+            )
         self.base_lr = float(learning_rate)
         self.last_lr = float(learning_rate)
         self.last_epoch = last_epoch
